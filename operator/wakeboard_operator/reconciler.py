@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from pydantic import BaseModel
@@ -35,6 +35,7 @@ from wakeboard_operator.watch import Deleted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
     from typing import Protocol
 
     from wakeboard.schedules.calls import KnownDefinition
@@ -63,7 +64,7 @@ BACKFILL: Final = "backfill"
 ACTIONS: Final = ("run-now", "retry-dead", "discard-dead", BACKFILL)
 MAX_LOCK_WAIT_S: Final = 4.0  # of all actions of one sync
 ACTIONS_LEFT_S: Final = 5.0  # until the resync that runs the rest
-JUST_ANNOTATED: Final = timedelta(seconds=60)  # how long an annotation may have waited for the schedule's first sync
+JUST_ANNOTATED: Final = timedelta(seconds=60)  # how long a user's annotation may have waited for the first sync
 
 Requested: TypeAlias = "tuple[Key, str, str]"  # the schedule, the action and the value of an annotation
 
@@ -90,7 +91,7 @@ class Reconciler:
         self._deletions = deletions
         self._misfire_grace = settings.misfire_grace
         self._done: set[Requested] = set()  # annotation tokens that this term has handled, while schedules have them
-        self._record_only: set[Requested] = set()  # those that schedules had when they were created, and are not done
+        self._set_later: set[Requested] = set()  # those that this term saw appear on stored schedules, and are not done
         self.refused_actions: dict[Requested, float] = {}  # time.monotonic(); those that were locked, and are not done
         self._actions_left = False
         self.cache = cache
@@ -217,8 +218,14 @@ class Reconciler:
         changed: set[Key] = set()
         for each in found:
             read, problem = self._read(each)
+            known = self.cache.get(each.key)
+            before = known.resource if known is not None and known.definition_id is not None else None
             if self.cache.observe(each, problem):
                 changed.add(each.key)
+                if before is not None and before.uid == each.uid:
+                    appeared = set(_requests(each)).difference(_requests(before))
+                    self._set_later |= appeared
+                    self._done -= appeared  # it may have been there before: the store knows that
                 self._record_owner_reply(each, problem)
             known = self.cache.get(each.key)
             if read is not None and known is not None and known.resource.resource_version == each.resource_version:
@@ -261,70 +268,63 @@ class Reconciler:
                 known.problem = ScheduleProblem(INVALID, f"{why}.")
         rows = await calls.list_definitions(store, self._source)
         self.ownership.rows(rows)
-        for known in rows:
-            if not known.removed:
-                self.cache.link((known.namespace, known.name), known.id)
-        created = set(map(_key, report.created))
-        self.mark_pending(created | set(map(_key, [*report.updated, *report.failed, *report.contended])))
-        await self._run_actions(store, found, created)
+        stored = {(known.namespace, known.name): known for known in rows if not known.removed}
+        for key, known in stored.items():
+            self.cache.link(key, known.id)
+        self.mark_pending(map(_key, [*report.created, *report.updated, *report.failed, *report.contended]))
+        await self._run_actions(store, found, stored)
 
-    async def _run_actions(self, store: LeaderStore, found: Iterable[Resource], created: set[Key]) -> None:
+    async def _run_actions(
+        self, store: LeaderStore, found: Iterable[Resource], stored: Mapping[Key, KnownDefinition]
+    ) -> None:
         """Runs the actions that annotations request, once for each token.
 
         Each waits about two seconds for a locked schedule. When all together have waited for MAX_LOCK_WAIT_S, the rest
         is left for a resync soon, which begins with those that were not locked before.
         """
         waited_s, self._actions_left = 0.0, False
-        for request, definition_id, each in self._requested_actions(found, created):
+        for request, each in self._requested_actions(found, stored):
             if waited_s > MAX_LOCK_WAIT_S:
                 self._actions_left = True
                 break
             began = time.monotonic()
-            _, action, value = request
+            key, action, value = request
+            record_only = request not in self._set_later and _was_there_at_first(each, action, stored[key].created_at)
             try:
-                acted = await self._run_action(
-                    store, definition_id, each, action, value, record_only=request in self._record_only
-                )
+                acted = await self._run_action(store, stored[key].id, each, action, value, record_only=record_only)
             except (Locked, InvalidValue) as error:  # the next resync tries again; the others do not wait
                 log.warning("%s %s of %s: %s", action, value, each.full_name, error)
                 self.refused_actions[request] = time.monotonic()
                 waited_s += time.monotonic() - began
                 continue
             self._done.add(request)
-            self._record_only.discard(request)
+            self._set_later.discard(request)
             self.refused_actions.pop(request, None)
             if acted.new:
                 log.info("%s %s of %s: %s", action, value, each.full_name, acted.result)
                 self.mark_pending([each.key])
 
     def _requested_actions(
-        self, found: Iterable[Resource], created: set[Key]
-    ) -> Sequence[tuple[Requested, int, Resource]]:
-        """The actions to run, with the ids of their schedules. Those that were refused come last, the oldest first."""
-        requested: list[tuple[Requested, int, Resource]] = []
+        self, found: Iterable[Resource], stored: Mapping[Key, KnownDefinition]
+    ) -> Sequence[tuple[Requested, Resource]]:
+        """The actions to run. Those that were refused come last, the oldest first."""
+        requested: list[tuple[Requested, Resource]] = []
         for each in found:
             known = self.cache.get(each.key)
-            if known is None or known.definition_id is None or known.problem is not None:
-                continue
-            for action in ACTIONS:
-                request = each.key, action, each.annotations.get(action, "")[:253]
-                if request[2] and request not in self._done:
-                    requested.append((request, known.definition_id, each))
-                    if each.key in created and not _is_just_annotated(each, action):  # also if it is locked now
-                        self._record_only.add(request)
+            if known is not None and known.problem is None and each.key in stored:
+                requested += [(request, each) for request in _requests(each) if request not in self._done]
         return sorted(requested, key=lambda each: self.refused_actions.get(each[0], 0.0))
 
     def _forget_former_requests(self) -> None:
         """Forgets the annotations that no schedule has any more. If one comes back, the store knows its token."""
 
         def is_former(request: Requested) -> bool:
-            key, action, value = request
-            known = self.cache.get(key)
-            return known is None or known.resource.annotations.get(action, "")[:253] != value
+            known = self.cache.get(request[0])
+            return known is None or request not in _requests(known.resource)
 
-        former = set(filter(is_former, self._done | self._record_only | self.refused_actions.keys()))
+        former = set(filter(is_former, self._done | self._set_later | self.refused_actions.keys()))
         self._done -= former
-        self._record_only -= former
+        self._set_later -= former
         for request in former & self.refused_actions.keys():
             del self.refused_actions[request]
 
@@ -359,10 +359,20 @@ def _known_fields(written: Mapping[str, Any], model: type[BaseModel]) -> dict[st
     return known
 
 
-def _is_just_annotated(found: Resource, action: str) -> bool:
-    """Whether a user has set the annotation a moment ago, on a schedule that existed without it."""
-    at = found.annotated_at.get(action)
-    return at is not None and datetime.now(UTC) - at < JUST_ANNOTATED
+def _requests(found: Resource) -> list[Requested]:
+    """The actions that the annotations of a schedule request."""
+    values = ((action, found.annotations.get(action, "")[:253]) for action in ACTIONS)
+    return [(found.key, action, value) for action, value in values if value]
+
+
+def _was_there_at_first(found: Resource, action: str, stored_at: datetime) -> bool:
+    """Whether a schedule had the annotation when the object was created, or when its row was stored (`stored_at`).
+
+    False if a user set it in the last minute before that.
+    """
+    if (last := found.annotated.get(action)) is None:
+        return True
+    return stored_at - last.at >= (timedelta(0) if last.with_spec else JUST_ANNOTATED)
 
 
 def _key(full_name: str) -> Key:

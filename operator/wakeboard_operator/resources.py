@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from wakeboard.schedules.rules.schedule_origin import origin_of, shown_labels
 
@@ -20,12 +20,19 @@ OURS: Final = f"{GROUP}/"  # the prefix of our annotations
 Key: TypeAlias = tuple[str, str]  # namespace, name
 
 
+class Annotated(NamedTuple):
+    """A write of an annotation. `with_spec`: its writer also owns fields of the spec, as the object's creator does."""
+
+    at: datetime  # in UTC, whole seconds; the writer's last write of all, so perhaps later
+    with_spec: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """One JobSchedule. `annotations` holds only ours, without their prefix; `status` is {} before the first write.
 
-    `origin` and `labels`: as schedules/rules/schedule_origin.py reads them, for the board. `annotated_at`: the times of
-    those annotations that the object did not have when it was created.
+    `origin` and `labels`: as schedules/rules/schedule_origin.py reads them, for the board. `annotated`: the writes of
+    those annotations that the object may not have had when it was created.
     """
 
     namespace: str
@@ -38,7 +45,7 @@ class Resource:
     status: Mapping[str, Any]
     origin: str = ""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
-    annotated_at: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
+    annotated: Mapping[str, Annotated] = field(default_factory=dict[str, Annotated])
 
     @property
     def key(self) -> Key:
@@ -68,22 +75,31 @@ def resource(raw: Mapping[str, Any]) -> Resource:
         status=raw.get("status") or {},
         origin=origin_of(labels, annotations),
         labels=shown_labels(labels),
-        annotated_at=_annotated_at(metadata) if ours else {},
+        annotated=_annotated(metadata) if ours else {},
     )
 
 
-def _annotated_at(metadata: Mapping[str, Any]) -> dict[str, datetime]:
-    """When our annotations were last set, by the API server's record (`managedFields`); not those of the creation.
+def _annotated(metadata: Mapping[str, Any]) -> dict[str, Annotated]:
+    """Reads when our annotations were last written from the API server's record (`managedFields`).
 
-    The record has whole seconds. Within the second of the creation, the write that set the spec is the creation.
+    The record has one time for all that a writer wrote. If several writers own an annotation, the earliest counts. It
+    leaves out the annotations of the creation, and those whose write the record does not have. A restored object may
+    have a record that is older than its creation.
     """
-    created: str = metadata["creationTimestamp"]
-    annotated: dict[str, datetime] = {}
+    created = datetime.fromisoformat(metadata["creationTimestamp"])
+    annotated: dict[str, Annotated] = {}
     for write in metadata.get("managedFields") or ():
         fields: Mapping[str, Any] = write.get("fieldsV1") or {}
-        at: str = write.get("time") or ""
-        if at > created or (at == created and "f:spec" not in fields):
-            words: Mapping[str, Any] = fields.get("f:metadata", {}).get("f:annotations", {})
-            of_us = (word.removeprefix(f"f:{OURS}") for word in words if word.startswith(f"f:{OURS}"))
-            annotated |= dict.fromkeys(of_us, datetime.fromisoformat(at))
-    return annotated
+        if (time := write.get("time")) is None:
+            continue
+        this = Annotated(datetime.fromisoformat(time), "f:spec" in fields)
+        for word in fields.get("f:metadata", {}).get("f:annotations", {}):
+            if word.startswith(f"f:{OURS}"):
+                action = word.removeprefix(f"f:{OURS}")
+                other = annotated.get(action, this)
+                annotated[action] = Annotated(min(this.at, other.at), this.with_spec or other.with_spec)
+    return {
+        action: one
+        for action, one in annotated.items()
+        if one.at > created or (one.at == created and not one.with_spec)
+    }

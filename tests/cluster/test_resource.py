@@ -12,6 +12,7 @@ import pytest
 
 from testbed.cluster.cluster import Refused
 from testbed.cluster.job_schedules import job_schedule, path
+from testbed.processes import wait_for
 from tests.schedules.test_job_schedule import FULL
 from wakeboard.schedules.rules.job_schedule import load_job_schedule, spec_hash
 from wakeboard_operator.resources import Resource, resource
@@ -135,9 +136,16 @@ def test_conditions_of_two_writers_are_merged(control_plane: Cluster, namespace:
     assert [each["type"] for each in served["status"]["conditions"]] == ["Ready", "Audited"]
 
 
-@pytest.mark.parametrize("how", [["create"], ["apply"], ["apply", "--server-side"]])
+@pytest.mark.parametrize(
+    ("how", "again"),
+    [
+        (["create"], ["replace", "--field-manager=kubectl-create"]),
+        (["apply"], ["apply"]),
+        (["apply", "--server-side"], ["apply", "--server-side"]),
+    ],
+)
 def test_an_annotation_of_the_creation_differs_from_a_later_one(
-    control_plane: Cluster, namespace: str, how: list[str]
+    control_plane: Cluster, namespace: str, how: list[str], again: list[str]
 ) -> None:
     document = job_schedule()
     document["metadata"] |= {"namespace": namespace, "annotations": {"wakeboard.dev/run-now": "restored"}}
@@ -146,10 +154,20 @@ def test_an_annotation_of_the_creation_differs_from_a_later_one(
     def read() -> Resource:
         return resource(control_plane.call("GET", path(namespace, "report")))
 
-    assert (read().annotations, read().annotated_at) == ({"run-now": "restored"}, {})
+    assert (read().annotations, read().annotated) == ({"run-now": "restored"}, {})
     control_plane.kubectl("annotate", "-n", namespace, "jobschedule", "report", "wakeboard.dev/retry-dead=now")
-    assert list(read().annotated_at) == ["retry-dead"]
-    assert abs(datetime.now(UTC) - read().annotated_at["retry-dead"]) < timedelta(minutes=1)
+    assert list(read().annotated) == ["retry-dead"]
+    at, with_spec = read().annotated["retry-dead"]
+    assert not with_spec
+    assert abs(datetime.now(UTC) - at) < timedelta(minutes=1)
+
+    def is_written_by_the_creator_in_a_later_second() -> bool:
+        document["spec"]["payload"] = {"at": datetime.now(UTC).isoformat()}
+        control_plane.kubectl(*again, "-f", "-", stdin=json.dumps(document))
+        return "run-now" in read().annotated
+
+    wait_for(is_written_by_the_creator_in_a_later_second)
+    assert read().annotated["run-now"].with_spec
 
 
 # ------------------------------------------------------------------------------------------------ kubectl

@@ -18,6 +18,7 @@ from wakeboard.store.connection import connect
 from wakeboard_operator.cache import ResourceCache
 from wakeboard_operator.kube_client import Listing
 from wakeboard_operator.reconciler import Reconciler
+from wakeboard_operator.resources import Annotated
 from wakeboard_operator.settings import OperatorSettings, read_operator_settings
 from wakeboard_operator.tenancy import Tenant
 from wakeboard_operator.watch import Deleted
@@ -96,6 +97,10 @@ async def harness(conn: psycopg.AsyncConnection[Any]) -> ReconcilerHarness:
 
 def named(name: str, version: int = 1, **given: Any) -> Resource:
     return resource(name=name, uid=f"uid of {name}", resource_version=str(version), **given)
+
+
+def annotated(name: str, at: datetime, *, with_spec: bool = False) -> Resource:
+    return named(name, 2, annotations={"run-now": "1"}, annotated={"run-now": Annotated(at, with_spec)})
 
 
 async def test_a_list_creates_edits_and_removes(harness: ReconcilerHarness) -> None:
@@ -375,9 +380,34 @@ async def test_a_token_is_executed_once_and_not_when_first_observed(harness: Rec
 async def test_a_token_that_a_user_sets_right_after_the_creation_is_executed(harness: ReconcilerHarness) -> None:
     """The operator may see the schedule and its annotation at once, as the first state of the schedule."""
     for age_s, runs in ((3600, 0), (5, 1)):
-        at = {"run-now": datetime.now(UTC) - timedelta(seconds=age_s)}
-        await harness.change(named(f"{age_s}-s-old", annotations={"run-now": "1"}, annotated_at=at))
+        at = datetime.now(UTC) - timedelta(seconds=age_s)
+        await harness.change(annotated(f"{age_s}-s-old", at))
         assert await _runs(harness) == runs
+
+
+async def test_what_a_restored_schedule_had_is_never_executed(harness: ReconcilerHarness) -> None:
+    """A term may end after it has stored the schedule, and before it has stored the token."""
+    restored = annotated("a", datetime.now(UTC) - timedelta(seconds=5), with_spec=True)
+    await harness.list(replace(restored, annotations={}), named("b"))
+    await (again := await reconciler_harness(harness.store.conn)).list(restored)
+    recreated = replace(named("b", annotations={"run-now": "1"}), uid="later")  # its row is older than the object
+    await again.list(restored, recreated)
+    assert await _runs(harness) == 0
+
+
+async def test_a_token_from_git_is_executed_after_a_time_without_operator(harness: ReconcilerHarness) -> None:
+    await harness.list(named("a"))
+    again = await reconciler_harness(harness.store.conn)
+    await again.list(annotated("a", datetime.now(UTC), with_spec=True))
+    assert await _runs(harness) == 1
+
+
+async def test_a_former_token_that_comes_back_is_stored_as_the_newest(harness: ReconcilerHarness) -> None:
+    await harness.list(named("a"))
+    for version, token in enumerate(("1", "2", "1"), start=2):
+        await harness.change(named("a", version, annotations={"run-now": token}))
+    newest = "select token from wakeboard.action_tokens order by requested_at desc limit 1"
+    assert await (await harness.store.conn.execute(newest)).fetchone() == ("1",)
 
 
 @pytest.mark.parametrize(

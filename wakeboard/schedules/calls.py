@@ -100,7 +100,7 @@ class KnownDefinition(NamedTuple):
     last_synced_at: datetime
     removed: bool
     stalled: bool
-    now: datetime
+    created_at: datetime
     origin: str
     labels: dict[str, str]
 
@@ -223,7 +223,7 @@ def _known(*row: Any) -> KnownDefinition:
     return known._replace(
         last_tick_at=known.last_tick_at.astimezone(UTC),
         last_synced_at=known.last_synced_at.astimezone(UTC),
-        now=known.now.astimezone(UTC),
+        created_at=known.created_at.astimezone(UTC),
     )
 
 

@@ -7,8 +7,8 @@
 create or replace function wakeboard.list_definitions(source wakeboard.source_name)
 returns table (
   id bigint, namespace text, name text, uid text, generation bigint, spec_hash text, tzdata_version text,
-  last_tick_at timestamptz, last_synced_at timestamptz, removed boolean, stalled boolean, now timestamptz,
-  origin text, labels jsonb)
+  last_tick_at timestamptz, last_synced_at timestamptz, removed boolean, stalled boolean,
+  created_at timestamptz, origin text, labels jsonb)
 language sql stable security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set lock_timeout = '2s'
 as $$
@@ -16,7 +16,7 @@ as $$
          schedule_error is not null or (not suspended and removed_at is null and lacks_tick(cron_fields, next_run_at))
          or (removed_at is null and (select exists (select from job_definitions where source = 'app'))
              and taken_by_application(namespace, name) is not null),
-         statement_timestamp(), origin, labels
+         created_at, origin, labels
     from job_definitions as def
    where def.source = list_definitions.source
    order by namespace, name
