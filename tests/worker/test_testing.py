@@ -8,7 +8,7 @@ import logging
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid5
 
 import pytest
@@ -370,6 +370,8 @@ REFUSED: list[tuple[Callable[[wakeboard.Run], object], str]] = [
     (lambda run: run.step("a\ud800", list), "a text cannot be stored as UTF-8: surrogates not allowed"),
     (lambda run: run.once(None, "a\ud800"), "a text cannot be stored as UTF-8: surrogates not allowed"),
     (lambda run: run.effect("a\ud800").__enter__(), "a text cannot be stored as UTF-8: surrogates not allowed"),
+    (lambda run: run.once(None, cast("Any", 5)), "a key or a name is of type int"),
+    (lambda run: run.once(None, cast("Any", ["a"]), once="forever"), "a key or a name is of type list"),
 ]
 
 

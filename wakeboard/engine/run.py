@@ -307,6 +307,7 @@ class Run(ABC, Generic[PayloadT]):
         """
         self._raise_if_lost()
         self.effect_conn = conn
+        check_utf8(key)
         name = key, _is_forever(once)
         call = self._record_once(conn, key, forever=name[1])
         if inspect.isawaitable(call):
