@@ -14,10 +14,13 @@ declare
   paused integer := 0;
 begin
   for schedule_id in select found.id from application_schedules(pattern, '', null) as found loop
-    if exists (select from job_definitions where id = schedule_id and removed_at is null)         -- it may have been removed since
-       and pause('schedule:' || schedule_id, reason) then
-      paused := paused + 1;
-    end if;
+    begin
+      paused := paused + pause('schedule:' || schedule_id, reason)::integer;
+    exception when invalid_parameter_value then
+      if exists (select from job_definitions where id = schedule_id and removed_at is null) then
+        raise;
+      end if;                                -- it has been removed since
+    end;
   end loop;
   return paused;
 end
