@@ -52,6 +52,19 @@ def test_a_resume_says_what_the_schedule_stays(cli: Cli, sample: SampleStore):
     assert cli(*resume).out == f"{label} is resumed.\n"
 
 
+def test_the_pause_of_a_removed_schedule_is_in_no_list_and_can_be_ended(cli: Cli, sample: SampleStore):
+    gone = sample.add_schedule("gone")
+    sample.add_schedule("there")
+    for name in ("gone", "there"):
+        cli("pause", "schedule", name)
+    sample.sql("update wakeboard.job_definitions set removed_at = now() where id = %s", gone)
+
+    assert [row["name"] for row in cli("pause", "--json").json] == ["billing/there"]
+    assert "billing/gone" not in cli("check").out
+    assert cli("resume", "schedule", "gone").out == "schedule billing/gone is resumed. It stays removed.\n"
+    assert sample.value("select count(*) from wakeboard.pauses") == 1
+
+
 def test_a_pause_with_a_duration_ends_by_itself(cli: Cli, sample: SampleStore):
     weekly = sample.add_schedule("weekly-report")
     for words in (["all"], ["queue", "post"], ["schedule", "weekly-report"]):

@@ -86,15 +86,17 @@ def require_name(kind: Kind, name: str | None) -> None:
         raise typer.BadParameter(problem, param_hint="NAME")
 
 
-async def pause_scope(session: DatabaseSession, kind: Kind, name: str | None) -> tuple[str, str]:
-    """The scope for the SQL functions, and its label for users."""
+async def pause_scope(
+    session: DatabaseSession, kind: Kind, name: str | None, *, include_removed: bool = False
+) -> tuple[str, str]:
+    """The scope for the SQL functions, and its label for users. `include_removed`: also of a removed schedule."""
     if name is None:
         return "all", "everything"
     if kind is Kind.QUEUE:
         return f"queue:{name}", f"queue {name}"
     from wakeboard.cli.support.lookup import find_schedule
 
-    known = await find_schedule(session.listings, name)
+    known = await find_schedule(session.listings, name, include_removed=include_removed)
     return f"schedule:{known.id}", f"schedule {known.short}"
 
 

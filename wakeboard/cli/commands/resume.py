@@ -19,7 +19,8 @@ def command(kind: PauseKind = None, name: PauseName = None, reason: Reason = "",
     """End a pause, or close the circuit of a schedule.
 
     A schedule whose circuit is open (suspendAfterDead) creates runs again. Without arguments, list what is paused. The
-    catchUp policy of each schedule applies to the ticks that were missed.
+    catchUp policy of each schedule applies to the ticks that were missed. A removed schedule keeps its pause, which is
+    not listed, for the case that it is created again; a resume ends it.
     """
     if kind is None:
         print_pauses(as_json)
@@ -27,10 +28,10 @@ def command(kind: PauseKind = None, name: PauseName = None, reason: Reason = "",
     require_name(kind, name)
 
     async def remove(session: DatabaseSession) -> tuple[str, str, bool, str]:
-        scope, label = await pause_scope(session, kind, name)
+        scope, label = await pause_scope(session, kind, name, include_removed=True)
         changed = await session.store.resume(scope, reason)
         found = await session.listings.explained_schedule(int(scope.split(":")[1])) if kind is Kind.SCHEDULE else None
-        stopped = found is not None and found.state in {"suspended", "stalled", "paused"}
+        stopped = found is not None and found.state in {"suspended", "stalled", "paused", "removed"}
         return scope, label, changed, f" It stays {found.state}." if found is not None and stopped else ""
 
     scope, label, changed, rest = with_database(remove)

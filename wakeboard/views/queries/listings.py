@@ -7,7 +7,7 @@ SQL function. The fields of the rows are public: they are the keys of `--json`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
+from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
 
 from psycopg.rows import class_row, dict_row, scalar_row, tuple_row
 
@@ -28,6 +28,7 @@ PAST = ("succeeded", "cancelled", "skipped", "discarded")
 STATUSES = LIVE + PAST  # 'discarded': a dead run that was given up; its history row says dead
 
 MOST_NAMES = 1_000
+_MOST_PAUSES_READ: Final = 50_000  # of which those of removed schedules are left out: half a second
 
 _Row = TypeVar("_Row")
 
@@ -201,11 +202,16 @@ _PAUSE: LiteralString = f"""
 select pause.scope, split_part(pause.scope, ':', 1) as kind,
        coalesce(def.namespace || '/' || def.name, nullif(regexp_replace(pause.scope, '^[a-z]+:?', ''), '')) as name,
        pause.reason, pause.paused_at, pause.until, {PAUSED_BY.replace("{scope}", "pause.scope")} as actor
-  from wakeboard.pauses as pause
+  from (select * from wakeboard.pauses as pause where {{which}}) as pause
   left join wakeboard.job_definitions as def on def.id = substring(pause.scope from '^schedule:([0-9]+)$')::bigint
 """
-_PAUSES_OF: LiteralString = f"{_PAUSE} where pause.scope = any (%(scopes)s) order by pause.scope"
-_PAUSES_FROM: LiteralString = f"{_PAUSE} where pause.scope > %(after)s order by pause.scope limit %(most)s"
+_PAUSES_OF: LiteralString = f"{_PAUSE.format(which='pause.scope = any (%(scopes)s)')} order by pause.scope"
+# A removed schedule keeps its pause, for the case that it is created again. Until then the pause holds nothing.
+_PAUSES_FROM: LiteralString = f"""
+{_PAUSE.format(which="pause.scope > %(after)s order by pause.scope limit %(read)s")}
+ where def.removed_at is null
+ order by pause.scope limit %(most)s
+"""
 
 # Since when a due run has waited. An application may enqueue a run for a past time; a tick that is enqueued late
 # has waited since its time. tests/store/test_sql_texts.py keeps this text equal in all queries and functions.
@@ -328,17 +334,21 @@ class Listings:
         return _pauses(await read(self.conn, dict_row, _PAUSES_OF, {"scopes": list(scopes)}))
 
     async def pauses(self) -> list[Pause]:
-        """What is paused: everything, queues, then schedules; at most 1,000."""
-        async for first_page in self.pause_pages():
-            return first_page
-        return []
+        """What is paused: everything, queues, then schedules that are not removed; at most 1,000.
+
+        Reads the first 50,000 pauses, with those of removed schedules.
+        """
+        return _pauses(await self._pauses_from("", _MOST_PAUSES_READ))
 
     async def pause_pages(self) -> AsyncIterator[list[Pause]]:
         """As `pauses`, without a bound: pages of 1,000."""
         after = ""
-        while found := await read(self.conn, dict_row, _PAUSES_FROM, {"after": after, "most": MOST_NAMES}):
+        while found := await self._pauses_from(after):
             after = found[-1]["scope"]
             yield _pauses(found)
+
+    async def _pauses_from(self, after: str, reads: int | None = None) -> list[dict[str, Any]]:
+        return await read(self.conn, dict_row, _PAUSES_FROM, {"after": after, "read": reads, "most": MOST_NAMES})
 
     async def removals(self) -> list[RemovalRow]:
         """Removals that wait for a confirmation."""
