@@ -52,7 +52,7 @@ def test_a_resume_says_what_the_schedule_stays(cli: Cli, sample: SampleStore):
     assert cli(*resume).out == f"{label} is resumed.\n"
 
 
-def test_the_pause_of_a_removed_schedule_is_in_no_list_and_can_be_ended(cli: Cli, sample: SampleStore):
+def test_the_pause_of_a_removed_schedule_is_not_listed_and_ends(cli: Cli, sample: SampleStore):
     gone = sample.add_schedule("gone")
     sample.add_schedule("there")
     for name in ("gone", "there"):

@@ -76,6 +76,8 @@ async def test_the_same_call_again_changes_nothing(store: MaintenanceStore):
     first = await add(store, payload={"a": [1]}, priority=5, limit_key="api")
     before = await rows(store, "select * from job_definitions")
     assert await add(store, payload={"a": [1]}, priority=5, limit_key="api") == (first.id, "unchanged")
+    absent = {"a": [1], "b": None}
+    assert await add(store, payload=absent, priority=5, limit_key="api") == (first.id, "unchanged")
     assert await rows(store, "select * from job_definitions") == before
     assert await add(store, payload={"a": [2]}, priority=5, limit_key="api") == (first.id, "updated")
     assert await rows(store, "select generation, payload from job_definitions") == [(2, {"a": [2]})]

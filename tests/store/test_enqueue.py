@@ -16,7 +16,7 @@ from psycopg.rows import dict_row
 import wakeboard
 from tests.postgres_servers import running_pooler
 from wakeboard import Job
-from wakeboard.errors import InvalidValue
+from wakeboard.errors import InvalidValue, KeyReused
 from wakeboard.store.connection import connect
 from wakeboard_worker.attempt import Attempt
 
@@ -79,6 +79,12 @@ def test_a_key_makes_one_run_however_often_it_comes(application: psycopg.Connect
     application.commit()
     assert [run.created for run in made] == [True, False, True, False]
     assert (made[1].id, made[3].id) == (first.id, made[0].id)
+    again = [Job("ping", {"n": 2, "absent": None}, idempotency_key="b"), Job("ping", {"a": None}, idempotency_key="c")]
+    assert [run.created for run in wakeboard.enqueue_many(application, again)] == [False, True]
+    assert not wakeboard.enqueue(application, "ping", idempotency_key="c").created
+    with pytest.raises(KeyReused):
+        wakeboard.enqueue(application, "ping", {"a": 0}, idempotency_key="c")
+    application.rollback()
     assert admin.value("select count(*) from job_runs") == 3
 
 

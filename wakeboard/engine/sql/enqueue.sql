@@ -3,19 +3,19 @@
 -- (22023): the product itself makes their runs. `run_at` null: due now. `priority`: 1 to 5, 5 first. A null in place of another argument
 -- than the job type means its default. Raises 22023 if `backoff_cap_s` is below `backoff_base_s`, also if the backoff is 'fixed'. With an
 -- idempotency key, the first call creates the run. Later calls return the same run with created = false, while it is live and for the key
--- retention after it ended. Raises WB002 if the key belongs to a run with another payload. The status of an earlier run is null if it has
--- ended: a dead one has not, and keeps its key. Uuid and status of an earlier run are null unless the caller acts as the role that enqueued
--- it, or as a member of this role. With `unique_for` (seconds), one run of the job type has the values of the payload's keys `unique_by`
--- (at most 16 names; null: the whole payload) from when it is enqueued until `unique_for` has passed. Calls within this time return it with
--- created = false, even if it has ended. `if_exists`: 'keep' leaves it as it is. 'replace' gives it the new payload and `run_at` while it
--- is queued or failed; its attempts and its time begin again, and everything else stays. A run that waits for other runs, is running, dead
--- or has ended is left as it is. Raises 42501 if the caller would not get its uuid. `traceparent` and `tracestate`: the trace context (W3C)
--- of the caller, which the spans of the run's attempts continue. A malformed one is dropped. With `after` (ids of up to 1,000 runs), the
--- run waits until all of them have succeeded: its run_at is the end of the year 2999 until then, and at least the given one afterwards. A
--- dead one blocks it until a retry succeeds. Raises 22023 if one of them does not exist, was cancelled, skipped or discarded, or has
--- another uuid than `after_uuids` says (as long as `after`, with nulls where only the id is known): a database that has lost its last
--- commits gives ids again. Only roles that may read all runs may leave a uuid out. A run that exists already (created = false) is left as
--- it is. Until the caller's transaction ends, those runs cannot be claimed or completed.
+-- retention after it ended. Raises WB002 if the key belongs to a run with another payload (null equals absent). The status of an earlier
+-- run is null if it has ended: a dead one has not, and keeps its key. Uuid and status of an earlier run are null unless the caller acts as
+-- the role that enqueued it, or as a member of this role. With `unique_for` (seconds), one run of the job type has the values of the
+-- payload's keys `unique_by` (at most 16 names; null: the whole payload) from when it is enqueued until `unique_for` has passed. Calls
+-- within this time return it with created = false, even if it has ended. `if_exists`: 'keep' leaves it as it is. 'replace' gives it the new
+-- payload and `run_at` while it is queued or failed; its attempts and its time begin again, and everything else stays. A run that waits for
+-- other runs, is running, dead or has ended is left as it is. Raises 42501 if the caller would not get its uuid. `traceparent` and
+-- `tracestate`: the trace context (W3C) of the caller, which the spans of the run's attempts continue. A malformed one is dropped. With
+-- `after` (ids of up to 1,000 runs), the run waits until all of them have succeeded: its run_at is the end of the year 2999 until then, and
+-- at least the given one afterwards. A dead one blocks it until a retry succeeds. Raises 22023 if one of them does not exist, was
+-- cancelled, skipped or discarded, or has another uuid than `after_uuids` says (as long as `after`, with nulls where only the id is known):
+-- a database that has lost its last commits gives ids again. Only roles that may read all runs may leave a uuid out. A run that exists
+-- already (created = false) is left as it is. Until the caller's transaction ends, those runs cannot be claimed or completed.
 -- Example:
 --   select * from wakeboard.enqueue('send_mail', '{"to": 42}', idempotency_key => 'order-42');
 --   select * from wakeboard.enqueue('sync', '{"customer": 7}', unique_for => 3600, unique_by => '{customer}');
@@ -91,7 +91,7 @@ begin
     checked_cap duration_s := coalesce(backoff_cap_s, 3600);
   begin
     if enqueue.idempotency_key is not null then
-      hash := md5(checked_payload::text);
+      hash := md5(jsonb_strip_nulls(checked_payload)::text);                    -- null equals absent
       loop
         insert into job_keys (job_type, key, run_id, run_uuid, payload_hash)
         values (enqueue.job_type, enqueue.idempotency_key, new_id, new_uuid, hash)
@@ -100,7 +100,7 @@ begin
         select * into known from job_keys
          where job_keys.job_type = enqueue.job_type and job_keys.key = enqueue.idempotency_key;
         if found then
-          if known.payload_hash <> hash then
+          if known.payload_hash not in (hash, md5(checked_payload::text)) then  -- an earlier version stored the second
             raise exception using errcode = 'WB002', message = format(
               'the idempotency key %L of %s belongs to run %s, which has another payload',
               enqueue.idempotency_key, enqueue.job_type, known.run_id);

@@ -16,7 +16,8 @@ begin
   -- All runs without a key, or with an unused key, are created in one statement.
   with free as (
     insert into job_keys (job_type, key, run_id, run_uuid, payload_hash)
-    select job.job_type::job_type_name, job.key, job.id, md5(seed || job.id)::uuid, md5(coalesce(job.payload, '{}')::text)
+    select job.job_type::job_type_name, job.key, job.id, md5(seed || job.id)::uuid,
+           md5(jsonb_strip_nulls(coalesce(job.payload, '{}'))::text)
       from unnest(job_types, payloads, idempotency_keys, new_ids) with ordinality as job (job_type, payload, key, id, place)
      where job.key is not null
      order by job.job_type, job.key, job.place   -- two callers with the same keys wait, and do not deadlock

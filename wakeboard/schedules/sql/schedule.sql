@@ -7,8 +7,8 @@
 -- tick it removes itself. The other arguments are the fields of a JobSchedule, with its defaults and bounds. A null in place of another
 -- argument than the name and the job type means its default. Raises 22023 for a value that `kubectl apply` refuses, with its sentence, and
 -- for a name that a cluster or a folder declares. Of two callers with one name, the second waits for the first, at most 2 seconds; then it
--- raises 55P03. Another definition is the next generation. A repeat changes nothing, and locks nothing, but waits for another transaction
--- that has locked the schedule, too.
+-- raises 55P03. Another definition is the next generation; null equals absent in the payload. A repeat changes nothing, and locks nothing,
+-- but waits for another transaction that has locked the schedule, too.
 -- Example:
 --   select * from wakeboard.schedule('customers/42-trial', 'trial_ends', '{"customer": 42}', at => '2027-01-04 08:00+00');
 --   select * from wakeboard.schedule('customers/42-report', 'send_report', '{"customer": 42}', '0 8 * * MON', 'America/New_York');
@@ -101,6 +101,9 @@ begin
     end if;                                  -- another transaction has just created it
   end loop;
   id := def.id;
+  if def.payload <> schedule.payload and jsonb_strip_nulls(def.payload) = jsonb_strip_nulls(schedule.payload) then
+    def.payload := schedule.payload;         -- null equals absent
+  end if;
   if (def.removed_at is null or def.removed_at > def.updated_at)       -- it is there, or has removed itself after its last tick
      and def.schedule_error is null
      and (
