@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wakeboard
-from tests.schedules.schedules import claim, connected, hourly, rows, runs, until
+from tests.schedules.schedules import MINUTE, claim, connected, hourly, rows, runs, until
 from tests.schedules.test_application_schedules import add, make_ticks
 from wakeboard.schedules import calls
 from wakeboard.schedules.scheduler import plan_ticks
@@ -108,17 +108,23 @@ async def test_edits_of_when_in_one_transaction_leave_at_most_one_former_timing(
 
 
 async def test_one_pass_makes_the_ticks_of_all_former_times(store: MaintenanceStore):
-    await add(store, cron="0 0 1 1 *")
-    await rows(
+    await add(store, cron="0 0 1 1 *", catch_up="All")
+    ((began,),) = await rows(
         store,
         "update job_definitions set next_run_at = now() - interval '40 min', former_timings = ("
         " select jsonb_agg(jsonb_build_object('schedule', '*/' || each || ' * * * *', 'time_zone', 'Etc/UTC',"
         " 'dst_gap', dst_gap, 'dst_overlap', dst_overlap, 'starts_at', null, 'ends_at', null,"
         " 'until', now() - make_interval(mins => 40 - 10 * each))"
-        " order by each) from generate_series(1,3) each)",
+        " order by each) from generate_series(1,3) each) returning next_run_at",
     )
     await make_ticks(store)
     assert await rows(store, "select next_run_at > now(), former_timings from job_definitions") == [(True, None)]
+    first = began.astimezone(UTC).replace(second=0, microsecond=0) + MINUTE
+    minutes = [
+        first + n * MINUTE for n in range(30)
+    ]  # ten of each former times: each minute, each second and each third one
+    ticks = [tick for place, tick in enumerate(minutes) if tick.minute % (place // 10 + 1) == 0]
+    assert await runs(store, columns="scheduled_for") == ticks
 
 
 @pytest.mark.parametrize("first", ["update", "update in a savepoint", "suspend", "delete", "unschedule"])
