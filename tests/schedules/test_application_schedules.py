@@ -339,6 +339,12 @@ async def test_an_empty_pattern_and_a_count_of_another_type_are_refused(store: M
     for pattern in ("", "team/"):
         with pytest.raises(InvalidValue, match=f'^pattern is "{pattern}"; write namespace/name'):
             await wakeboard.unschedule_all(store.conn, pattern)
+    wrong: Any = 5
+    for call in (wakeboard.unschedule_all, wakeboard.pause_schedules, wakeboard.resume_schedules):
+        with pytest.raises(InvalidValue, match=r"^pattern is 5"):
+            await call(store.conn, wrong)
+    with pytest.raises(psycopg.Error, match=r'^a key of schedules is "corn"; write an argument of wakeboard\.s'):
+        await rows(store, """select schedule_many('[{"name": "a", "job_type": "ping", "corn": "@daily"}]')""")
 
 
 @pytest.mark.parametrize("key", ["at", "starts_at", "ends_at"])

@@ -230,7 +230,7 @@ def unschedule(conn: _Connection, name: str) -> bool | Awaitable[bool]:
 
     Queued and failed runs of it are cancelled; running ones finish.
     """
-    return _call_by_name(conn, _UNSCHEDULE, name)
+    return _call_with_texts(conn, _UNSCHEDULE, name=name)
 
 
 @overload
@@ -239,7 +239,7 @@ def unschedule_all(conn: BlockingConnection, pattern: str) -> int: ...
 def unschedule_all(conn: AwaitableConnection, pattern: str) -> Awaitable[int]: ...
 def unschedule_all(conn: _Connection, pattern: str) -> int | Awaitable[int]:
     """Removes the schedules of applications that match, such as "customers/42-*", and returns how many."""
-    return _call_by_name(conn, _UNSCHEDULE_ALL, pattern)
+    return _call_with_texts(conn, _UNSCHEDULE_ALL, pattern=pattern)
 
 
 @overload
@@ -251,7 +251,7 @@ def pause_schedules(conn: _Connection, pattern: str, reason: str = "") -> int | 
 
     They create no runs until `resume_schedules`; then catch_up decides about the missed ticks.
     """
-    return _call_by_name(conn, _PAUSE, pattern, reason)
+    return _call_with_texts(conn, _PAUSE, pattern=pattern, reason=reason)
 
 
 @overload
@@ -260,7 +260,7 @@ def resume_schedules(conn: BlockingConnection, pattern: str, reason: str = "") -
 def resume_schedules(conn: AwaitableConnection, pattern: str, reason: str = "") -> Awaitable[int]: ...
 def resume_schedules(conn: _Connection, pattern: str, reason: str = "") -> int | Awaitable[int]:
     """Ends the pauses of the schedules of applications that match. Returns how many it resumed."""
-    return _call_by_name(conn, _RESUME, pattern, reason)
+    return _call_with_texts(conn, _RESUME, pattern=pattern, reason=reason)
 
 
 @overload
@@ -295,10 +295,10 @@ def _stored(schedule_id: int, name: str, text: str, *facts: Any) -> StoredSchedu
     return StoredSchedule(schedule_id, name, definition, *facts)
 
 
-def _call_by_name(conn: _Connection, query: bytes, name: str, *more: str) -> Any:
+def _call_with_texts(conn: _Connection, query: bytes, **arguments: str) -> Any:
     over = callers_connection(conn)
-    check_texts(name=name, reason=more[0] if more else None)
-    return over.call(query, (name, *more), lambda rows: rows[0][0])
+    check_texts(**arguments)
+    return over.call(query, tuple(arguments.values()), lambda rows: rows[0][0])
 
 
 @lru_cache(maxsize=256)

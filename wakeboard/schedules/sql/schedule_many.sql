@@ -30,7 +30,7 @@ begin
     perform refuse_argument('schedules', schedules::text, 'an array of objects, one for each schedule');
   end if;
   keys := array(select distinct key from jsonb_array_elements(schedules) as given (value) cross join jsonb_object_keys(value) as key);
-  perform refuse_argument('schedules', key, 'only arguments of wakeboard.schedule as keys')
+  perform refuse_argument('a key of schedules', key, 'an argument of wakeboard.schedule')
      from unnest(keys) as key where key <> all (known);
   perform refuse_argument(key, options ->> key, 'a time with its zone, such as 2027-01-04T08:00:00Z')
      from unnest(array['at', 'starts_at', 'ends_at']) as key cross join lateral jsonb_array_elements(schedules) as given (options)
