@@ -268,6 +268,20 @@ def test_its_errors_mean_the_same(door: Door, database: str, empty_database: str
     anyio.run(story)
 
 
+def test_a_read_only_transaction_of_the_application_is_refused(database: str) -> None:
+    with psycopg.connect(database) as conn:
+        conn.read_only = True
+        with pytest.raises(Refused, match="the transaction is read-only"):
+            wakeboard.enqueue(conn, "ping")
+    options = engine_options(database, "dbname", autocommit=False)
+    engine = sqlalchemy.create_engine("postgresql+psycopg://", **options)
+    with (
+        engine.connect().execution_options(postgresql_readonly=True) as over,
+        pytest.raises(Refused, match="the transaction is read-only"),
+    ):
+        wakeboard.enqueue(over, "ping")
+
+
 def test_another_driver_under_sqlalchemy_is_refused_by_name() -> None:
     with (
         sqlalchemy.create_engine("sqlite://").connect() as conn,

@@ -189,7 +189,7 @@ def test_a_missing_right_names_each_part_that_has_it(function: SqlFunction) -> N
         ("permission denied for table job_definitions", "WAKEBOARD_SCHEDULER_ROLE"),
         ("permission denied for table job_runs", "WAKEBOARD_CLIENT_ROLE"),
         ("permission denied for table workers", "WAKEBOARD_VIEWER_ROLE"),
-        ("permission denied for schema wakeboard", "wakeboard migrate"),
+        ("permission denied for schema wakeboard", "WAKEBOARD_SCHEDULER_ROLE for those that have schedules"),
         ("permission denied for function begin_reap", "wakeboard migrate"),
         ("keine Berechtigung für Tabelle job_runs", "WAKEBOARD_CLIENT_ROLE"),
         ("関数 enqueue へのアクセスが拒否されました", "WAKEBOARD_CLIENT_ROLE"),

@@ -21,7 +21,7 @@ from psycopg.rows import tuple_row
 from wakeboard.errors import InvalidValue, Refused, WakeboardError
 from wakeboard.store.array_texts import text_array
 from wakeboard.store.connection import cancel_and_abort, is_in_transaction
-from wakeboard.store.database_errors import ErrorReport, not_encodable, report_of, translated_report
+from wakeboard.store.database_errors import READ_ONLY, ErrorReport, not_encodable, report_of, translated_report
 from wakeboard.store.statements import role_of
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ _NEEDS_TRANSACTION: Final = (
     "run.once needs a transaction in which the effect happens too, and this connection is in autocommit mode:"
     " write `with conn.transaction():` around both (Django: `with transaction.atomic():`)."
 )
+
+
+_READ_ONLY: Final = "the transaction is read-only (conn.read_only): make the call in one that may write"
 
 
 class BlockingConnection(Protocol):
@@ -138,6 +141,11 @@ class CallersConnection:
     def _role(self) -> str:
         return ""
 
+    @property
+    def _is_read_only(self) -> bool:
+        """Whether the application has chosen read-only transactions; else the server has, perhaps for a moment."""
+        return False
+
     @contextmanager
     def _translating(self) -> Generator[None]:
         """Raises errors of the database and of the libraries as errors of wakeboard.errors."""
@@ -151,6 +159,8 @@ class CallersConnection:
             report = _report(exc)
             if report is None:
                 raise
+            if report.code == READ_ONLY and self._is_read_only:
+                raise Refused(_READ_ONLY) from exc
             raise translated_report(report, self._role) from exc
 
 
@@ -186,6 +196,10 @@ class _Psycopg(CallersConnection):
     @property
     def _role(self) -> str:
         return role_of(self._conn)
+
+    @property
+    def _is_read_only(self) -> bool:
+        return self._conn.read_only is True
 
 
 class _AsyncPsycopg(_Psycopg):
@@ -298,6 +312,10 @@ class _SqlAlchemy(CallersConnection):
     @property
     def _role(self) -> str:
         return "" if self._driver is None else self._driver._role  # noqa: SLF001 - of the same class
+
+    @property
+    def _is_read_only(self) -> bool:
+        return self._driver is not None and self._driver._is_read_only  # noqa: SLF001 - of the same class
 
 
 class _AsyncSqlAlchemy(_SqlAlchemy):

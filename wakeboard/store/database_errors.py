@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 # SQLSTATEs and their prefixes. Temporary errors of the server: serialization failures and deadlocks; read only (a
 # failover); no memory, disk or connections; a lock; statement_timeout; unreadable files.
 ROLLED_BACK: Final = "40"
-TEMPORARY: Final = ("25006", "53", "55P03", "57014", "58")
+READ_ONLY: Final = "25006"
+TEMPORARY: Final = (READ_ONLY, "53", "55P03", "57014", "58")
 # PgBouncer sends 08P01 for any failure of its server; 25P03, 25P04: the server ended an idle transaction.
 CONNECTION_LOST: Final = ("08", "25P03", "25P04", "57P")
 NO_SUCH_STATEMENT: Final = ("26000", "42P05")  # another client's prepared statements: a pooler in transaction mode
@@ -90,10 +91,10 @@ class _Cause(NamedTuple):
 
 _CAUSES: Final = (
     _Cause(
-        ("25006",),
+        (READ_ONLY,),
         "session is read-only|server is in hot standby mode",
         "Each server that answered is read-only or a standby: promote one, turn default_transaction_read_only off, or"
-        " name the primary in the DSN.",
+        " name the primary in the DSN. A transaction that was begun read-only cannot write either.",
     ),
     _Cause(
         (),
@@ -280,7 +281,7 @@ def _who_may(message: str) -> str:
     if name == "wakeboard":
         return (
             "`wakeboard migrate` needs CREATE on the database, and grants the schema to the role of each part"
-            " (WAKEBOARD_CLIENT_ROLE for applications, …)"
+            " (WAKEBOARD_CLIENT_ROLE for applications, WAKEBOARD_SCHEDULER_ROLE for those that have schedules, …)"
         )
     return ""
 
