@@ -12,7 +12,7 @@ import pg from "pg";
 import * as wakeboard from "../src/index.js";
 import { PrismaClient, type Transaction } from "./prisma_client.js";
 
-const { enqueue, InvalidValue } = wakeboard;
+const { enqueue, InvalidValue, schedule } = wakeboard;
 const pool = new pg.Pool({ connectionString: process.env.TEST_DSN!, max: 2 });
 const count = async () => (await pool.query("select count(*)::int as runs from wakeboard.job_runs")).rows[0].runs;
 after(() => pool.end());
@@ -150,6 +150,18 @@ test("a wrong argument is refused with what to write instead", async () => {
   await refused({ toString: "x" }, /^toString is no option/);
   await refused({ runAt: "tomorrow" }, /^runAt is no Date; write/);
   await refused({ priority: "high" }, /^priority is high; write a whole number/);
+  const circle: any = {};
+  circle.self = circle;
+  const payloads: [payload: any, message: RegExp][] = [
+    [{ a: NaN }, /^payload\.a is NaN, which JSON cannot represent; write it in quotes as "NaN"$/],
+    [{ a: [{ b: 5n }] }, /^payload\.a\[0\]\.b is 5, which JSON cannot represent; write it in quotes as "5"$/],
+    [circle, /^payload is not JSON: TypeError: .*circular/],
+  ];
+  for (const [payload, message] of payloads) {
+    const isRefused = (error: unknown) => error instanceof InvalidValue && message.test(error.message);
+    await assert.rejects(enqueue(query, "sync", payload), isRefused);
+    await assert.rejects(schedule(query, "customers/43", "sync", payload), isRefused);
+  }
   await assert.rejects(enqueue(pool as any, "sync"), /^InvalidValue: query is no function; write/);
 });
 

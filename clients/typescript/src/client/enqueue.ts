@@ -1,6 +1,6 @@
 /** Enqueues runs in the caller's transaction. */
 
-import { encodedTime, InvalidValue, type Json, type Query, rowsOf } from "./query.js";
+import { encodedPayload, encodedTime, InvalidValue, type Json, type Query, rowsOf } from "./query.js";
 
 export interface EnqueueOptions {
   queue?: string;
@@ -57,7 +57,7 @@ export async function enqueue(query: Query, jobType: string, payload: Json = {},
   const named = [...given, ...uuids];
   const args = named.map(([name, type], index) => `, ${name} => $${index + 3}::text::${type}`).join("");
   const sql = `select id::text, uuid::text, created, status from wakeboard.enqueue($1::text, $2::text::jsonb${args})`;
-  return (await rowsOf<Enqueued>(query, sql, [jobType, JSON.stringify(payload), ...named.map(([, , value]) => value)]))[0]!;
+  return (await rowsOf<Enqueued>(query, sql, [jobType, encodedPayload(payload), ...named.map(([, , value]) => value)]))[0]!;
 }
 
 /** An option as text of this type of SQL. The server checks its bounds. */

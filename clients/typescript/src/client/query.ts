@@ -32,6 +32,25 @@ export function encodedTime(name: string, value: unknown): string {
   throw new InvalidValue(`${name} is ${value instanceof Date ? "an invalid Date" : "no Date"}; write for example new Date("2027-01-04T08:00:00Z")`);
 }
 
+/** A payload as JSON. Throws InvalidValue for what JSON.stringify would store as null, or refuse. */
+export function encodedPayload(payload: unknown): string {
+  const places = new Map<unknown, string>();
+  const checked = function (this: unknown, key: string, value: unknown): unknown {
+    const within = places.get(this);
+    const place = within === undefined ? "payload" : Array.isArray(this) ? `${within}[${key}]` : `${within}.${key}`;
+    if (typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value)))
+      throw new InvalidValue(`${place} is ${value}, which JSON cannot represent; write it in quotes as "${value}"`);
+    if (typeof value === "object" && value !== null) places.set(value, place);
+    return value;
+  };
+  try {
+    return JSON.stringify(payload, checked);
+  } catch (error) {
+    if (error instanceof InvalidValue) throw error;
+    throw new InvalidValue(`payload is not JSON: ${String(error).split("\n")[0]}`, { cause: error });
+  }
+}
+
 /** The server's error is within that of Drizzle (`cause`) and of Prisma (`meta.driverAdapterError`). */
 function refusal(error: any): Error | null {
   if (typeof error !== "object" || error === null) return null;

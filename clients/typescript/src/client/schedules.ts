@@ -3,7 +3,7 @@
  * Each function throws InvalidValue, with a sentence that says what to write instead, and Locked if another transaction keeps
  * the same schedule locked for two seconds. Both fail the transaction of `query`: roll back. */
 
-import { encodedTime, InvalidValue, type Json, type Query, rowsOf } from "./query.js";
+import { encodedPayload, encodedTime, InvalidValue, type Json, type Query, rowsOf } from "./query.js";
 
 /** When a schedule is due, and what its runs are like: the fields of a JobSchedule, with its defaults and bounds. */
 export interface ScheduleOptions {
@@ -138,6 +138,7 @@ function encoded(definition: ScheduleDefinition): object {
   return Object.fromEntries(Object.entries(definition).map(([key, value]) => {
     if (!Object.hasOwn(KEYS, key)) throw new InvalidValue(`${key} is no option of a schedule; write one of ${Object.keys(KEYS).join(", ")}`);
     const name = key.replace(/Seconds$/, "S").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    if (key === "payload") encodedPayload(value);
     if (value instanceof Date) return [name, encodedTime(key, value)];
     if (typeof value === "number" && key !== "payload" && !Number.isSafeInteger(value)) throw new InvalidValue(`${key} is ${value}; write a whole number`);
     if (/Seconds$/.test(key) && value != null && typeof value !== "number") throw new InvalidValue(`${key} is ${value}; write a whole number`);
