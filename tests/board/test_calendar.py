@@ -153,6 +153,34 @@ def test_a_full_cell_is_listed_page_by_page(database: str, board: str):
     assert sorted(map(int, found)) == ids
 
 
+def test_each_tick_of_an_interval_below_a_minute_counts(database: str, board: str):
+    with schedules_in(database) as schedules:
+        schedules.add("every-2", None, schedule="every 2s", cron_fields="every 2 0")
+        schedules.add("every-45", None, schedule="every 45s", cron_fields="every 45 0 from=3900398440")
+
+    page = get(board, "/calendar?zone=UTC&day=2093-08-06&at=2093-08-06T00:00Z&minutes=60&q=every-2")
+    ends = get(board, "/calendar?zone=UTC&day=2093-08-06&q=every-45")
+
+    assert "43,200 ticks to come, at most 30 in a minute" in page.text
+    assert page.all(r'<td class="number"><a[^>]*>([^<]*)</a>') == ["1,800"] * 24
+    assert "every-2 send_mail every 2 seconds every 2s Etc/UTC 1,800 Thu 00:00:00 , Thu 00:00:02" in page.text
+    first = -(-3_900_398_440 // 45) * 45
+    assert f"{len(range(first, 3_900_441_600, 45)):,} ticks to come, at most 2 in a minute" in ends.text
+
+
+def test_h_is_advised_only_for_minutes_that_a_schedule_names(database: str, board: str):
+    with schedules_in(database) as schedules:
+        for number in range(12):
+            schedules.add(f"spread-{number}", "0 5 * * *", schedule="H(0-0) 5 * * *")
+        schedules.add("fixed", "0 5 * * *")
+    advice = "instead of a fixed minute"
+
+    spread, mixed = (get(board, f"/calendar?zone=UTC&day=2060-06-01&q={words}") for words in ("spread", "billing"))
+
+    assert ("12 at 05:00" in spread.text, advice in spread.text) == (True, False)
+    assert ("13 at 05:00" in mixed.text, advice in mixed.text) == (True, True)
+
+
 def test_paused_schedules_and_past_ticks_do_not_count(database: str, board: str):
     with schedules_in(database) as schedules:
         schedules.add("runs", "* * * * *")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 from wakeboard.errors import InvalidSchedule
 from wakeboard.ticks.compiled_ticks import compile_ticks, ticks_for, utc_text
 from wakeboard.ticks.cron_words import schedule_in_words
+from wakeboard.ticks.tick_load import counts_of
 from wakeboard.ticks.ticks import Ticks, moment_of
 
 ORIGIN = 1_790_000_040  # a whole minute
-SECONDS = 2_000
+SECONDS = 8_000
 OFFSET = st.integers(0, SECONDS - 1)
 
 
@@ -54,6 +56,11 @@ def test_ticks_are_those_of_a_list_of_all_seconds(
     assert list(missed.ticks) == passed[missed.skipped :]
     minutes = {offset // 60 for offset in due}
     assert ticks.minutes(ORIGIN, ORIGIN + SECONDS) == sum(1 << minute for minute in minutes)
+    counts = Counter(offset // 60 for offset in due)
+    width = -(-SECONDS // 60)
+    assert counts_of(ticks.minute_planes(ORIGIN, ORIGIN + SECONDS), width) == [
+        counts[minute] for minute in range(width)
+    ]
 
 
 def test_bounds_hold_for_cron_expressions_too() -> None:

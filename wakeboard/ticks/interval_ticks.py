@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from wakeboard.ticks.repeated_bits import repeated
-from wakeboard.ticks.ticks import LAST_INSTANT, UNBOUNDED, Bounds, Ticks
+from wakeboard.ticks.ticks import LAST_INSTANT, UNBOUNDED, Bounds, Ticks, planes_of
 
 _MINUTE = 60  # seconds
 
@@ -32,9 +34,31 @@ class IntervalTicks(Ticks):
         first, last = (self._minute(numbers[place], begin) for place in (0, -1))
         if self.every <= _MINUTE:
             return (1 << last + 1) - (1 << first)
-        if self.every % _MINUTE:
-            return sum(1 << self._minute(number, begin) for number in numbers)
-        return repeated(1, self.every // _MINUTE, len(numbers)) << first
+        common = gcd(self.every, _MINUTE)  # the minutes repeat after so many ticks: one of an interval of whole minutes
+        bits = sum(1 << self._minute(number, begin) - first for number in numbers[: _MINUTE // common])
+        bits = repeated(bits, self.every // common, -(-len(numbers) * common // _MINUTE))
+        return (bits & (1 << last - first + 1) - 1) << first
+
+    def minute_planes(self, begin: int, end: int) -> list[int]:
+        """Below a minute, the numbers of ticks repeat after at most 59 minutes. Only these are counted."""
+        first, stop = max(begin, self.bounds.first), min(end, self.bounds.last + 1)
+        if self.every >= _MINUTE or first >= stop:
+            return super().minute_planes(begin, end)
+        whole = range((first - begin - 1) // _MINUTE + 1, (stop - begin) // _MINUTE)  # minutes that no bound cuts
+        kinds = whole[: self.every // gcd(self.every, _MINUTE)]
+        planes = [
+            (repeated(plane, len(kinds), -(-len(whole) // len(kinds))) & (1 << len(whole)) - 1) << whole.start
+            for plane in planes_of([self._count_of_minute(minute, begin, end) for minute in kinds])
+        ]
+        for minute in {(first - begin) // _MINUTE, (stop - 1 - begin) // _MINUTE}.difference(whole):
+            count = self._count_of_minute(minute, begin, end)
+            planes += [0] * (count.bit_length() - len(planes))
+            planes = [plane | (count >> place & 1) << minute for place, plane in enumerate(planes)]
+        return planes
+
+    def _count_of_minute(self, minute: int, begin: int, end: int) -> int:
+        at = begin + minute * _MINUTE
+        return self._count_within(at, min(at + _MINUTE, end))
 
     @property
     def has_seconds(self) -> bool:

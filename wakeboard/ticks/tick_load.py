@@ -1,8 +1,9 @@
 """How many ticks of many schedules each minute of a day or a week has, and what clock changes do to them.
 
 Ten thousand schedules must take milliseconds, so no tick is enumerated. The ticks of one schedule are the bits of an
-integer, one for each minute (`DstTicks.minutes`). The integers are added column by column: plane p of the sum holds bit
-p of the count of each minute, so that adding a schedule is a few operations on whole integers.
+integer, one for each minute, or of several integers for an interval below a minute (`Ticks.minute_planes`). They are
+added column by column: plane p of the sum holds bit p of the count of each minute, so that adding a schedule is a few
+operations on whole integers.
 """
 
 from __future__ import annotations
@@ -93,10 +94,10 @@ def count_planes(rules: Mapping[TickRule, int], begin: int, end: int, planes: It
     """As `minute_counts`, in planes: plane p has bit p of the count of each minute. They are added to `planes`."""
     summed = list(planes)
     for rule, schedules in rules.items():
-        bits = _bits(rule, begin, end)
-        for position in range(schedules.bit_length()):
-            if schedules >> position & 1:
-                _add(summed, bits, position)
+        for plane, bits in enumerate(_planes(rule, begin, end)):
+            for position in range(schedules.bit_length()):
+                if schedules >> position & 1:
+                    _add(summed, bits, plane + position)
     return summed
 
 
@@ -179,10 +180,17 @@ def clock_changes(rules: Mapping[TickRule, int], begin: int, end: int) -> list[C
 
 
 def _bits(rule: TickRule, begin: int, end: int) -> int:
+    bits = 0
+    for plane in _planes(rule, begin, end):
+        bits |= plane
+    return bits
+
+
+def _planes(rule: TickRule, begin: int, end: int) -> list[int]:
     try:
-        return rule.ticks().minutes(begin, end)
+        return rule.ticks().minute_planes(begin, end)
     except InvalidSchedule:  # its page shows the error
-        return 0
+        return []
 
 
 def _add(planes: list[int], bits: int, position: int) -> None:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LAST_INSTANT: Final = 253_402_300_799  # the end of the year 9999, the last one of a datetime
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -85,6 +88,10 @@ class Ticks(ABC):
             bits &= ~1  # the ticks of its first minute come before the bound
         return bits << (start - begin) // 60
 
+    def minute_planes(self, begin: int, end: int) -> list[int]:
+        """How many ticks each minute has. Plane p has bit p of the number of each minute, in the order of `minutes`."""
+        return [self.minutes(begin, end)]
+
     def seconds(self, begin: int, end: int) -> int:
         """As `minutes`, for seconds: bit n is the second `begin` + n. Each bit is one tick."""
         first, stop = max(begin, self.bounds.first), min(end, self.bounds.last + 1)
@@ -144,6 +151,12 @@ def second_after(moment: datetime) -> int:
 def moment_of(instant: int) -> datetime:
     """The datetime of `instant`, in UTC."""
     return _EPOCH + timedelta(seconds=instant)
+
+
+def planes_of(counts: Sequence[int]) -> list[int]:
+    """The planes of single counts: bit n of plane p is bit p of `counts[n]`."""
+    width = max(counts, default=0).bit_length()
+    return [sum((count >> plane & 1) << place for place, count in enumerate(counts)) for plane in range(width)]
 
 
 def seconds_of(minutes: int) -> int:

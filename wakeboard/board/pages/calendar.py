@@ -60,7 +60,8 @@ LAST_DAY: Final = date(2199, 12, 31)
 class CalendarPlan:
     """What the database says: the rules of the active schedules, and how many schedules are in each other state.
 
-    `rules_hash`: equal for equal rules. `selection`: the schedules that count.
+    `rules_hash`: equal for equal rules. `selection`: the schedules that count. `fixed_minutes`: the rules that a
+    schedule without `H` for its minute has.
     """
 
     now: datetime
@@ -69,6 +70,7 @@ class CalendarPlan:
     states: dict[str, int]
     choices: FilterChoices
     selection: Selection
+    fixed_minutes: frozenset[TickRule]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,11 @@ class ScheduleInCell:
     ticks: tuple[UpcomingTick, ...]
     count: int
 
+    @property
+    def form(self) -> str:
+        """How its times are written: with seconds if a tick may have some."""
+        return "%a %H:%M:%S" if self.schedule.rule.ticks().has_seconds else "%a %H:%M"
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -107,7 +114,8 @@ class Calendar:
     """The model of the page. `grid`: for each hour of the local clock a cell for each day.
 
     `left_out`: so many schedules have a tick each hour or more and do not count; `can_leave_out`: they could.
-    `full_minutes`: the minutes of the hour that are full in most hours, for example ":00".
+    `full_minutes`: the minutes of the hour that are full in most hours, for example ":00". `h_would_help`: the fullest
+    ones have ticks of schedules with a fixed minute.
     """
 
     plan: CalendarPlan
@@ -123,6 +131,7 @@ class Calendar:
     pile_ups: tuple[PileUp, ...]
     pile_up_count: int
     full_minutes: tuple[str, ...]
+    h_would_help: bool
     changes: Sequence[ClockChange]
     chosen: Chosen | None
     query: dict[str, Any]
@@ -207,7 +216,7 @@ async def read_calendar(request: BoardRequest) -> Calendar:
     single = [minute for minute in piled.single if counts[minute]]
     named = await _named(request, wanted, plan, begin, end) if view == "week" else []
     grid = Grid(load, counts, frozenset(single), int(plan.now.timestamp()), zone, named)
-    begins = local_time(zone, moment_of(load.begin))
+    begins, noon = local_time(zone, moment_of(load.begin)), len(load.counts) // 120 * 60  # the hour in the middle
     return Calendar(
         plan,
         view,
@@ -222,6 +231,7 @@ async def read_calendar(request: BoardRequest) -> Calendar:
         tuple(_pile_up(zone, load.begin + 60 * minute, counts[minute]) for minute in single[:PILE_UPS_SHOWN]),
         len(single),
         tuple(f":{begins + timedelta(minutes=minute):%M}" for minute in sorted(piled.hourly)),
+        await asyncio.to_thread(_h_would_help, plan, load, [*single[:1], *(noon + each for each in piled.hourly[:1])]),
         load.changes[:CHANGES_SHOWN],
         await _chosen(request, wanted, plan, zone, query),
         query,
@@ -234,7 +244,7 @@ async def read_calendar(request: BoardRequest) -> Calendar:
 async def read_plan(conn: AsyncConnection, wanted: ScheduleFilter) -> CalendarPlan:
     """Reads the schedules that count."""
     selection = await sample_schedules(conn, wanted)
-    rules, states = await tick_rules(conn, wanted, selection)
+    rules, states, fixed_minutes = await tick_rules(conn, wanted, selection)
     return CalendarPlan(
         await Listings(conn).now(),
         rules,
@@ -242,6 +252,7 @@ async def read_plan(conn: AsyncConnection, wanted: ScheduleFilter) -> CalendarPl
         states,
         await filter_choices(conn, wanted.namespaces),
         selection,
+        fixed_minutes,
     )
 
 
@@ -276,6 +287,13 @@ async def _named(
     past = max(0, (int(plan.now.timestamp()) - begin) // 60 + 1)
     named = [(one_line(each.name), hits[each.rule] >> past << past) for each in found if each.rule in hits]
     return sorted(named, key=lambda each: each[1].bit_count())  # the rarest first: a cell cuts what is too long
+
+
+def _h_would_help(plan: CalendarPlan, load: Load, minutes: Sequence[int]) -> bool:
+    """Whether a schedule with a fixed minute has a tick in one of these minutes of the load."""
+    fixed = plan.fixed_minutes & plan.rules.keys()
+    begins = [load.begin + 60 * minute for minute in minutes]
+    return any(rules_with_ticks(fixed, begin, begin + 60) for begin in begins)
 
 
 def _span(by_day: Sequence[Sequence[DaySegment]]) -> tuple[int, int]:
@@ -319,8 +337,8 @@ async def _chosen(
         ScheduleInCell(
             schedule,
             words_of(schedule.schedule, schedule.cron_fields),
-            _first_ticks(schedule.rule, counted_from, hits[schedule.rule].bit_count()),
-            hits[schedule.rule].bit_count(),
+            _first_ticks(schedule.rule, counted_from, count := schedule.rule.ticks().count(counted_from, end)),
+            count,
         )
         for schedule in shown
         if schedule.rule in hits

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 _RULES: LiteralString = f"""
 with schedule as ({SCHEDULES})
-select state, cron_fields, time_zone, dst_gap, dst_overlap, count(*)
-  from (select state, case when state = 'active' then cron_fields end as cron_fields,
+select state, cron_fields, time_zone, dst_gap, dst_overlap, count(*),
+       bool_or(schedule !~ '^(every|at) ' and split_part(schedule, ' ', 1) !~ 'H|^[*]$') as has_fixed_minute
+  from (select state, schedule, case when state = 'active' then cron_fields end as cron_fields,
                case when state = 'active' then time_zone end as time_zone,
                case when state = 'active' then dst_gap end as dst_gap,
                case when state = 'active' then dst_overlap end as dst_overlap
@@ -66,21 +67,27 @@ class PlannedSchedule:
 
 async def tick_rules(
     conn: psycopg.AsyncConnection[Any], wanted: ScheduleFilter, selection: Selection
-) -> tuple[dict[TickRule, int], dict[str, int]]:
-    """How many active schedules have each rule, and how many schedules are in each other state.
+) -> tuple[dict[TickRule, int], dict[str, int], frozenset[TickRule]]:
+    """How many active schedules have each rule, how many are in each other state, and the rules with a fixed minute.
 
     An active schedule that runs after others has no rule, and is not counted. `wanted.state` and `wanted.health` do not
-    count. Each schedule of a sample counts as many times as its share says.
+    count. Each schedule of a sample counts as many times as its share says. A rule has a fixed minute if the cron
+    expression of a schedule could have `H` for its minute, and has not.
     """
     rules: dict[TickRule, int] = {}
     others: dict[str, int] = {}
+    fixed: set[TickRule] = set()
     each = round(1 / selection.share)
-    for state, *rule, schedules in await read(conn, tuple_row, _RULES, wanted.values() | {"ids": selection.ids}):
+    for state, *rule, schedules, has_fixed_minute in await read(
+        conn, tuple_row, _RULES, wanted.values() | {"ids": selection.ids}
+    ):
         if state == "active":
             rules[TickRule(*rule)] = schedules * each
+            if has_fixed_minute:
+                fixed.add(TickRule(*rule))
         else:
             others[state] = schedules * each
-    return rules, others
+    return rules, others, frozenset(fixed)
 
 
 async def schedules_of_rules(
