@@ -83,6 +83,39 @@ async def test_an_effect_is_shown_under_each_attempt_that_touched_it(worker: Sql
     ]
 
 
+async def test_an_effect_taken_over_is_shown_from_its_new_attempt_on(worker: SqlClient):
+    dead = worker.enqueue(max_attempts=1)
+    lease = worker.claims(dead)
+    worker.effect_forever(lease, "invoice:813")
+    worker.fail(lease)
+    run_id = worker.enqueue()
+    lease = worker.claims(run_id)
+    assert worker.effect_forever(lease, "invoice:813") == "in doubt"
+    worker.fail(lease, delay_s=0)
+    lease = worker.claims(run_id)
+    assert worker.effect_forever(lease, "invoice:813") == "in doubt"
+    worker.effect_forever(lease, "invoice:813", done=True)
+    worker.effect_forever(lease, "receipt:813")
+    worker.complete(lease)
+
+    history = await history_of(worker, run_id)
+    events = timeline(history)
+    axis = time_axis(history, events)
+
+    assert events[0].kind == "created"
+    assert [event.title for event in events if event.effects] == ["Attempt 1 failed", "Attempt 2 succeeded"]
+    name = "invoice:813 (once for ever, taken over from another run)"
+    assert [[(part.key, part.state, part.took) for part in event.effects] for event in events if event.effects] == [
+        [(name, "in doubt", None)],
+        [(name, "done", None), ("receipt:813 (once for ever)", "in doubt", None)],
+    ]
+    assert [effect.started_at for effect in history.run.effects[:1]] == [history.run.attempts_made[0].started_at]
+    assert axis is not None
+    assert [lane.title.partition(" in the ")[0] for lane in axis.lanes if lane.kind == "effect"][:1] == [
+        "effect invoice:813: done, taken over from another run"
+    ]
+
+
 @pytest.mark.parametrize(
     ("ending", "state"),
     [("", "running"), ("fail", "failed"), ("release", "interrupted"), ("complete", "failed"), ("fail again", "failed")],

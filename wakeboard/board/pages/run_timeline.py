@@ -12,6 +12,7 @@ from wakeboard.engine.attempt_outcomes import ATTEMPT_OUTCOMES
 from wakeboard.logs.rules import LEVELS, level_name
 from wakeboard.text.humanize import counted, lasted, reason_in_words
 from wakeboard.views.queries.run_page import BOUNDS
+from wakeboard.views.rules.run_detail_rows import EffectRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from wakeboard.logs.rules import LogPart
     from wakeboard.views.queries.run_page import RunHistory
     from wakeboard.views.rules.audit_rows import AuditRow
-    from wakeboard.views.rules.run_detail_rows import AttemptRow, EffectRow, RunDetails, StepRow
+    from wakeboard.views.rules.run_detail_rows import AttemptRow, RunDetails, StepRow
 
 WIDTH: Final = 1000.0  # units of the axis
 NARROWEST: Final = 4.0  # a shorter segment is drawn as wide as this
@@ -33,6 +34,7 @@ COLOURS: Final = {  # of steps and effects, by state
     "in doubt": "failed",
     "interrupted": "released",
 }
+_FOREVER: Final = ("(once for ever)", "(once for ever, taken over from another run)")
 _SHORTEST_WAIT: Final = timedelta(milliseconds=50)
 
 
@@ -225,9 +227,9 @@ def _parts(run: RunDetails, epoch: int) -> Iterator[EffectPart]:
     """What the attempt of this lease had to do with the effects of the run."""
     for effect in run.effects:
         began = effect.lease_epoch == epoch
-        key = f"{effect.key} (once for ever)" if effect.forever else effect.key
+        key = f"{effect.key} {_FOREVER[effect.taken_over]}" if effect.forever else effect.key
         if effect.finished_epoch == epoch and effect.finished_at:
-            took = effect.finished_at - effect.started_at if began else None
+            took = effect.finished_at - effect.started_at if began and not effect.taken_over else None
             yield EffectPart(key, "done", "succeeded", effect.finished_at, took)
         elif began or epoch in effect.begun_epochs:
             runs = run.status == "running" and run.lease_epoch == epoch
@@ -314,6 +316,8 @@ def time_axis(history: RunHistory, events: Sequence[Event]) -> TimeAxis | None:
         for part, until in parts:
             after = lasted(max(timedelta(), part.started_at - begin))
             title = f"{kind} {name}: {part.state}, {lasted(until - part.started_at)}, begun after {after}"
+            if isinstance(part, EffectRow) and part.taken_over:
+                title = f"{kind} {name}: {part.state}, taken over from another run in the attempt begun after {after}"
             segments.append(segment(COLOURS[part.state], part.started_at, until, title))
         return Lane(kind, name, segments[-1].title, segments)
 

@@ -101,18 +101,35 @@ _EARLIER_STEPS: LiteralString = f"""{_STEP_COLUMNS}
          order by start.started_at desc
          limit %(steps)s) as step
 {_OF_ATTEMPT}"""
+# An effect once for ever has the begins of other runs, too. If this run took it over, its moment is not stored: it is
+# shown from the start of the run's first attempt that had it.
 _EFFECTS: LiteralString = """
+with attempt as (
+  select lease_epoch, started_at, ended_at from wakeboard.job_attempts where run_id = %(id)s
+   union all
+  select %(epoch)s, %(started_at)s::timestamptz, null)
 select key, lease_epoch, begun_epochs,
        case when finished_at is not null then coalesce(finished_epoch, lease_epoch) end as finished_epoch,
-       started_at, finished_at, forever,
+       started_at, finished_at, forever, taken_over,
        case when finished_at is not null then 'done'
             when lease_epoch = %(epoch)s and %(running)s then 'begun'
             else 'in doubt' end as state
-  from (select key, lease_epoch, begun_epochs, finished_epoch, started_at, finished_at, false as forever
+  from (select key, lease_epoch, begun_epochs, finished_epoch, started_at, finished_at, false as forever,
+               false as taken_over
           from wakeboard.job_effects where run_uuid = %(uuid)s
          union all
-        select key, lease_epoch, begun_epochs, null, started_at, finished_at, true
-          from wakeboard.job_forever_effects where run_id = %(id)s) as effect
+        select key, lease_epoch, own.epochs, null, case when own.began then started_at else own.first_at end,
+               finished_at, true, not own.began
+          from wakeboard.job_forever_effects as past
+         cross join lateral (
+           select coalesce(array_agg(distinct attempt.lease_epoch)
+                             filter (where attempt.lease_epoch <> past.lease_epoch), '{}') as epochs,
+                  min(attempt.started_at) as first_at,
+                  coalesce(bool_or(past.started_at between attempt.started_at and coalesce(ended_at, 'infinity')),
+                           min(attempt.started_at) is null) as began
+             from attempt
+            where attempt.lease_epoch = any (past.lease_epoch || past.begun_epochs)) as own
+         where run_id = %(id)s) as effect
  order by started_at, key
  limit %(steps)s
 """
@@ -132,6 +149,7 @@ async def read_run_details(
     if row is None:
         return None
     values = {**bounds._asdict(), "id": run_id, "uuid": row["uuid"], "epoch": row["lease_epoch"]}
+    values["started_at"] = row["started_at"]
     values["running"] = row["status"] == "running"
     steps = await read_steps(conn, values)
     attempts = await read(conn, class_row(AttemptRow), _ATTEMPTS, values)

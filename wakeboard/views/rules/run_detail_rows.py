@@ -75,6 +75,7 @@ class EffectRow:
     `state`: done, begun (by the running attempt), or in doubt (the attempt that began it ended and did not report it as
     done). `lease_epoch`: of the attempt that began it first; `begun_epochs`: of those that began it again, in doubt;
     `finished_epoch`: of the one that reported it as done. `forever`: it happens once for its key, and this run had it.
+    `taken_over`: another run began it, and this run has it since it was in doubt, at the earliest from `started_at` on.
     """
 
     key: str
@@ -85,6 +86,7 @@ class EffectRow:
     started_at: datetime
     finished_at: datetime | None
     forever: bool
+    taken_over: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
