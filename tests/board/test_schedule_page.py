@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -131,6 +131,27 @@ def test_a_schedule_without_computed_ticks_is_not_on_demand(database: str, board
     page = get(board, "/schedules/billing/job")
     assert says in page.text
     assert "on demand" not in page.text
+
+
+def test_the_notices_of_a_page_are_sentences(database: str, board: str):
+    """A distance does not follow "since", "from" and "until", and the page has a button for what a command does."""
+    with schedules_in(database) as schedules:
+        opened = schedules.now().replace(microsecond=0)
+        circuit: dict[str, Any] = {"circuit_opened_at": opened, "circuit_probe_at": opened, "circuit_probes": 0}
+        schedule = schedules.add("broken", "* * * * *", suspend_after_dead=2, **circuit)
+        schedules.conn.execute("select wakeboard.pause(%s, 'test', actor => 'ana')", [f"schedule:{schedule}"])
+        paused = schedules.now()
+
+    page = get(board, f"/schedules/{schedule}")
+    notices = [
+        " ".join(re.sub("<[^>]*>", "", each).split()) for each in page.all(r'(?s)<p class="notice[^>]*>(.*?)</p>')
+    ]
+
+    at = f"{opened.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    assert notices[0].startswith(f"It is paused by ana since {paused.astimezone(UTC):%Y-%m-%d %H:%M}")
+    assert notices[1].startswith(f"Its circuit has been open since {at}, because 2 runs")
+    assert f"The first tick from {at} on is a probe." in notices
+    assert not any("`" in notice or "wakeboard resume" in notice for notice in notices)
 
 
 def test_secrets_in_the_payload_are_hidden(database: str, board: str):

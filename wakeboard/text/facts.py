@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 IDS_SHOWN = 5
+_PREPOSITIONS = frozenset({"before", "from", "of", "since", "to", "until"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,11 @@ class Fact:
     before: str
     moment: datetime | None = None
     after: str = ""
+
+    @property
+    def names_moment(self) -> bool:
+        """Whether the sentence needs the time itself: "since 5 min ago" and "until in 2 h" are not English."""
+        return self.before.rpartition(" ")[2] in _PREPOSITIONS
 
     def text(self, show: Callable[[datetime], str]) -> str:
         """The sentence with its moment as `show` writes it."""

@@ -62,6 +62,7 @@ SHOWN_ELSEWHERE: Final = frozenset(
         "maintenance",
         "next_tick",
         "on_demand",
+        "resume",
         "skipped",
         "unfinished",
     }
