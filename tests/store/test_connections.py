@@ -338,8 +338,8 @@ async def test_a_note_about_a_failed_statement_is_not_kept(database: str, monkey
 
 async def test_a_session_that_the_server_has_ended_says_why(database: str) -> None:
     """Between two statements, libpq reports it as a notice."""
-    dsn = make_conninfo(database, options="-c idle_session_timeout=1")
-    async with await connect(dsn) as conn:
+    async with await connect(database) as conn:
+        await conn.execute("set idle_session_timeout = 1")  # ms; not before: it may end a login that is as slow as that
         await asyncio.to_thread(select.select, [conn.fileno()], [], [], 30)
         with suppress(psycopg.OperationalError):  # the end of the connection may have come with the reason
             conn.pgconn.consume_input()
