@@ -84,7 +84,7 @@ async def test_an_edit_before_a_tick_that_no_scheduler_saw_decides_about_it(
     store: MaintenanceStore, line: str, change: str
 ):
     await add(store, cron=None, every=timedelta(days=300))
-    when = at_in(0)
+    when = at_in(1)
     line, starts = (when, None) if line == "at" else (line, when[3:])
     edit = 'update job_definitions set payload = \'{"is": "right"}\', schedule = %s, starts_at = %s'
     await rows(store, edit, "at 2050-01-01T00:00:00Z", None)
@@ -257,11 +257,11 @@ async def test_edits_of_a_transaction_begin_within_a_second_of_another_one(store
 
 
 async def test_a_plan_of_former_times_has_no_effect_on_the_next_ones(store: MaintenanceStore):
-    moment = datetime.fromisoformat(at_in(0)[3:])
+    moment = datetime.fromisoformat(at_in(1)[3:])
     await add(store, cron=None, at=moment)
     await make_ticks(store)
     await until(store, "select true from job_definitions where next_run_at < clock_timestamp()")
-    await add(store, cron=None, at=moment + timedelta(seconds=1))
+    await add(store, cron=None, at=moment + timedelta(seconds=2))
     plans = [plan_ticks(due, timedelta(hours=1)) for due in await calls.due_definitions(store)]
     assert (await calls.enqueue_due_ticks(store, plans)).definitions == 1
     assert (await calls.enqueue_due_ticks(store, plans)).definitions == 0  # of another scheduler
