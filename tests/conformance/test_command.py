@@ -8,11 +8,20 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from testbed.processes import OUR_PACKAGES, inherited_environment, wait_for
+from wakeboard.conformance.scenario import Scenario
+from wakeboard.conformance.scenarios.failover import RESTORE
 from wakeboard.conformance.worker_output import WorkerOutput
+
+if TYPE_CHECKING:
+    from wakeboard.conformance.harness import Harness
+    from wakeboard.conformance.suite import Suite
 
 COMMAND = [sys.executable, "-c", "import sys; from wakeboard.cli import main; sys.exit(main())", "conformance"]
 
@@ -83,6 +92,31 @@ def runs(pid: int) -> bool:
         return not Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].startswith(" Z")
     except (ProcessLookupError, FileNotFoundError):
         return False
+
+
+def test_a_locked_row_does_not_end_the_maintenance(suite: Suite, server_dsn: str):
+    """As when a worker records that the database is another server's, while the suite reaps."""
+
+    def lock(harness: Harness) -> None:
+        ((name,),) = harness.rows(b"select current_database()")
+        harness.reaps = False
+        harness.do(RESTORE)
+        with psycopg.connect(make_conninfo(server_dsn, dbname=name)) as conn:
+            conn.execute("select from wakeboard.installation for update")
+            harness.reaps = True
+            refused = b"select exists (select from pg_stat_activity where application_name = %s"
+            harness.wait(
+                "nothing reaped",
+                refused + b" and query like %s and state = 'idle')",
+                "conformance reaper locked",
+                "%reap(%",
+            )
+        harness.wait(
+            "nothing reaped again", b"select server_started_at = pg_postmaster_start_time() from wakeboard.installation"
+        )
+
+    (result,) = suite.run([sys.executable], [Scenario("locked", "", "", lock)])
+    assert result.held, result.found
 
 
 def test_only_the_end_of_an_endless_output_is_kept():

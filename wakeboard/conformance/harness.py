@@ -29,6 +29,7 @@ from wakeboard.errors import WakeboardError
 from wakeboard.local.child_process import ends_with_parent
 from wakeboard.schedules.scheduler import schedule_due_ticks
 from wakeboard.store.connection import connect, connect_blocking
+from wakeboard.store.statements import translating
 from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
@@ -288,13 +289,12 @@ class Harness:
             time.sleep(POLL_S)
 
     def _reap(self) -> None:
-        """Revoke expired leases, as the maintenance of an installation does."""
-        conn = connect_blocking(self._owner, name=f"conformance reaper {self._name}")
-        while not self._done.wait(REAP_EVERY_S):
-            if self.reaps:
-                with suppress(WakeboardError):
-                    conn.execute(b"select * from wakeboard.reap(always => true)")
-        conn.close()
+        """Revoke expired leases, as the maintenance of an installation does: after an error, again a moment later."""
+        with connect_blocking(self._owner, name=f"conformance reaper {self._name}") as conn:
+            while not self._done.wait(REAP_EVERY_S):
+                if self.reaps:
+                    with suppress(WakeboardError), translating():  # such as a lock: a worker records another server now
+                        conn.execute(b"select * from wakeboard.reap(always => true)")
 
 
 def _end_processes(variable: str) -> None:
