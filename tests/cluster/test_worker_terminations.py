@@ -6,6 +6,7 @@ worker in the database. The operator has the rights of deploy/rbac.yaml in its n
 
 from __future__ import annotations
 
+import http.client
 import json
 import secrets
 import sys
@@ -126,7 +127,7 @@ class Reports:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        with suppress(OSError, Refused):
+        with suppress(OSError, http.client.HTTPException, Refused):  # the API server ends first
             for line in self._cluster.lines(self._path):
                 pod = json.loads(line)["object"]
                 status = pod.get("status", {})
