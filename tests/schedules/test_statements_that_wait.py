@@ -179,9 +179,12 @@ async def test_repeats_do_not_wait_for_each_other_after_a_rollback(store: Mainte
             assert await rows(caller, repeat) == [("unchanged",)]
 
 
-async def test_calls_in_name_order_do_not_end_a_removal_of_all(store: MaintenanceStore, database: str):
+@pytest.mark.parametrize("ended", ["", "a", "b", "ab"])  # those that have removed themselves, and whose runs wait
+async def test_calls_in_name_order_do_not_end_a_removal_of_all(store: MaintenanceStore, database: str, ended: str):
     for name in "ba":  # the first has the lower id
-        await rows(store, f"select schedule('{name}', 'ping')")
+        at = ", at => now() - interval '2 s'" if name in ended else ""
+        await rows(store, f"select schedule('{name}', 'ping'{at})")
+    assert (await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)).runs == len(ended)
     async with connected(database) as other, other.conn.transaction():
         await rows(other, "select schedule('a', 'ping', '{\"n\": 1}')")
         removal = asyncio.ensure_future(rows(store, "select unschedule_all('default/*')"))

@@ -9,9 +9,19 @@ returns integer language plpgsql security definer
 set lock_timeout = '2s'
 as $$
 declare
-  removed constant integer := remove_schedules(array(select id from application_schedules(pattern, '', null)));
-  ended constant bigint[] := array(select id from application_schedules(pattern, '', null, ended => true));
+  removed integer;
+  ended bigint[];
 begin
+  begin                                      -- all of them, in the order in which schedule_many and callers edit them
+    perform from job_definitions as def
+      where def.id = any (array(select id from application_schedules(pattern, '', null)
+                                union all select id from application_schedules(pattern, '', null, ended => true)))
+      order by def.namespace collate "C", def.name collate "C" for update;
+  exception when lock_not_available then
+    perform refuse_locked();
+  end;
+  removed := remove_schedules(array(select id from application_schedules(pattern, '', null)));
+  ended := array(select id from application_schedules(pattern, '', null, ended => true));
   perform cancel_last_runs(ended) where ended <> '{}';
   perform wait_for_standby();
   return removed + cardinality(ended);
