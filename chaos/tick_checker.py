@@ -69,7 +69,7 @@ def _check_from_code(
         if was_removed:
             until = max(done_until, reached if reached <= ended and was_seen else reached - 0.000001)
             expected = {tick for tick in expected if tick <= until}
-    yield from _compare(definition, expected, 1, ranges)
+    yield from _compare(definition, expected, ranges)
 
 
 def _moments(every_s: int, after: float, until: float) -> set[int]:
@@ -80,17 +80,16 @@ def _check_one(
     definition: int, first: int, every_s: int, last: int, ranges: list[tuple[int, int, int]]
 ) -> Iterator[Violation]:
     expected = set(range(first, last + 1, every_s)) if last > 0 else set[int]()
-    yield from _compare(definition, expected, every_s, ranges)
+    yield from _compare(definition, expected, ranges)
 
 
-def _compare(
-    definition: int, expected: set[int], every_s: int, ranges: list[tuple[int, int, int]]
-) -> Iterator[Violation]:
-    """`every_s`: between two ticks of a range that was skipped."""
+def _compare(definition: int, expected: set[int], ranges: list[tuple[int, int, int]]) -> Iterator[Violation]:
+    """A skipped range has its count of ticks, at one interval. A wrong one lacks a tick, or has one too many."""
     seen: set[int] = set()
     for since, until, count in ranges:
-        ticks = set(range(since, until + 1, every_s))
-        if len(ticks) != count:
+        step, rest = divmod(until - since, max(count - 1, 1))
+        ticks = set(range(since, until + 1, step or 1))
+        if rest or len(ticks) != count:
             yield Violation(
                 "lost", "a skipped range counts its ticks", f"schedule {definition}: {since} to {until}: {count}"
             )

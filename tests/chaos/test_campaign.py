@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -15,9 +15,13 @@ from chaos.faults.catalogue import faults_of
 from chaos.plan import make_plan
 from chaos.report_page import page, summary
 from chaos.results import RESULT, Recovery, Result, Violation
+from chaos.tick_checker import check_ticks
 from testbed.patroni import find_patroni
 from testbed.processes import OUR_PACKAGES, ROOT
 from testbed.server_network import can_make_network
+
+if TYPE_CHECKING:
+    import psycopg
 
 COUNT, SEED = 24, 7
 OF_SERVERS = ("primary cut off", "disk of a server full", "standby behind")
@@ -82,3 +86,35 @@ def test_results_add_up_and_the_report_shows_the_violations() -> None:
         assert "| 0 | 1 | 0 | 0 |" in text
         assert "seed 8 of 500: run 17" in text
         assert "| 42 | 0 | 0.10 s, 0.10 s | 6.50 s, 6.50 s | 0.20 s, 0.20 s |" in text
+
+
+class Found:
+    """A connection that answers the queries of `check_ticks`."""
+
+    def __init__(self, *answers: list[tuple[Any, ...]]) -> None:
+        self._answers = iter(answers)
+
+    def execute(self, _: bytes) -> Found:
+        return self
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return next(self._answers)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "count", "violated"),
+    [
+        (105, 111, 3, set[str]()),
+        (105, 111, 4, {"a tick is a moment of its schedule", "no tick is lost"}),
+        (105, 111, 2, {"no tick is lost"}),
+        (105, 110, 3, {"a skipped range counts its ticks", "a tick is a moment of its schedule", "no tick is lost"}),
+        (105, 111, 1, {"a skipped range counts its ticks", "no tick is lost"}),
+        (102, 111, 4, {"no tick twice"}),
+        (105, 114, 4, {"a tick is a moment of its schedule"}),
+    ],
+)
+def test_a_range_that_a_removal_skips_has_all_its_ticks(since: int, until: int, count: int, violated: set[str]) -> None:
+    ticks = [(12, 102, 102, 1, "succeeded"), (12, since, until, count, "skipped")]
+    generation = (12, 3, 100.0, 0.0, False, 112.0, True, 111.0, 105.0, True)
+    conn = cast("psycopg.Connection[Any]", Found(ticks, [], [generation]))
+    assert {violation.invariant for violation in check_ticks(conn)} == violated
