@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +20,7 @@ from psycopg.conninfo import make_conninfo
 from testbed.processes import OUR_PACKAGES, inherited_environment, wait_for
 from wakeboard.conformance.scenario import Scenario
 from wakeboard.conformance.scenarios.failover import RESTORE
+from wakeboard.conformance.tcp_proxy import TcpProxy
 from wakeboard.conformance.worker_output import WorkerOutput
 
 if TYPE_CHECKING:
@@ -128,3 +132,14 @@ def test_only_the_end_of_an_endless_output_is_kept():
         output.wait()
     assert output.text.endswith("flood \nthe end")
     assert len(output.text) == 65_536
+
+
+def test_a_proxy_that_stops_ends_connections_that_say_nothing():
+    proxy = TcpProxy("/nowhere")
+    proxy.start()
+    silent = [socket.create_connection(("127.0.0.1", proxy.port), 10) for _ in range(20)]
+    proxy.stop()
+    for client in silent:
+        with client, suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+    gc.collect()  # a transport that is still open warns

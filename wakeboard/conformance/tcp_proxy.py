@@ -204,6 +204,7 @@ class TcpProxy:
         self.target = target  # of later connections
         self.statements = Counter[str]()
         self._connections: set[ProxiedConnection] = set()
+        self._relays: set[asyncio.Task[None]] = set()
         self._intercepts: set[Intercept] = set()
         self._blocked: set[str] = set()
         self._listens = threading.Event()
@@ -270,14 +271,22 @@ class TcpProxy:
         self.port = int(server.sockets[0].getsockname()[1])
         self._listens.set()
         await self._stopping.wait()
+        for listener in server.sockets:
+            self._loop.remove_reader(listener.fileno())
+        await asyncio.sleep(0.01)  # what was accepted last begins; after `close` it would stay open
         server.close()
-        while self._connections:
-            for connection in list(self._connections):
-                connection.cut()
-            await asyncio.sleep(0.01)
+        for task in self._relays:
+            task.cancel()
+        await asyncio.gather(*self._relays, return_exceptions=True)
         await asyncio.sleep(0.01)  # the loop closes what was cut
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = self._loop.create_task(self._relay(reader, writer))
+        self._relays.add(task)
+        task.add_done_callback(self._relays.discard)
+        task.add_done_callback(lambda _: writer.transport.abort())
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
             startup = await self._startup_message(reader, writer)
             server_reader, server_writer = await self._connect()
@@ -292,7 +301,6 @@ class TcpProxy:
             finally:
                 connection.cut()
                 self._connections.discard(connection)
-        writer.transport.abort()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if isinstance(self.target, str):
