@@ -271,6 +271,10 @@ def test_quiet_hours_follow_the_local_clock_over_its_changes(moment: datetime, e
             {"receivers": [{"name": "x", "webhook": {"url": "http://x", "mail": 1}}]},
             "mail is not known; the fields here are url, signingKey",
         ),
+        (
+            {"receivers": [{"name": "x", "url": "http://x"}]},
+            "url is not known; did you mean slack.url or webhook.url or pagerduty.url or opsgenie.url?",
+        ),
         ({"quietHours": {"from": 22, "until": "07:00"}}, "from is 22; write a time of the day in quotes"),
         ({"quietHours": {"from": "22:00", "until": "22:00"}}, "begin and end at 22:00"),
         ({"quietHours": {**QUIET, "timeZone": "Lisbon"}}, 'write for example "Europe/Lisbon"'),
@@ -281,6 +285,13 @@ def test_each_mistake_in_receivers_and_quiet_hours_says_what_to_write(spec: dict
         spec_of({"name": "a", "dead": 1}, **spec)
     assert sentence in str(refused.value)
     assert "abc" not in str(refused.value)
+
+
+def test_a_file_of_receivers_needs_no_rules():
+    document = {**HEAD, "spec": {"receivers": [{"name": "team", "slack": {"url": {"$secret": "slack"}}}]}}
+    rules = load_alert_rules(document, lambda _: "alerts.yaml:1").spec.resolved_rules()
+    assert {"success-missed", "database-went-back"} <= {rule.name for rule in rules}
+    assert all(rule.receivers == ["team"] for rule in rules)
 
 
 def test_each_mistake_of_a_file_is_named_at_its_place():

@@ -135,7 +135,9 @@ def _advice(word: str, node: Schema, schema: Schema) -> str:
     word = word.rpartition(".")[2]
     meant = _MEANT.get(letters(word))
     if meant not in fields:
-        meant = closest(word, list(fields)) or closest(word, dict(_inner_fields(fields, schema)))
+        inner = [*_inner_fields(fields, schema)]
+        near = closest(word, [name for name, _ in inner])
+        meant = closest(word, list(fields)) or " or ".join(place for name, place in inner if name == near)
     return f"did you mean {meant}?" if meant else f"the fields here are {', '.join(fields)}"
 
 

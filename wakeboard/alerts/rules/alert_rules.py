@@ -113,7 +113,7 @@ class AlertSpec(Declared):
     `queue`: of the runs that deliver notifications. `quiet_hours` do not apply to critical rules; those of a rule do.
     """
 
-    rules: list[AlertRule] = Field(examples=[[{"name": "dead-runs", "dead": 1}]])
+    rules: list[AlertRule] = Field(default=[], examples=[[{"name": "dead-runs", "dead": 1}]])
     receivers: list[Receiver] = Field(default=[], examples=[[{"name": "team", "slack": {}}]])
     heartbeats: list[HeartbeatSpec] = Field(default=[], examples=[[{"name": "watchdog", "url": "https://…"}]])
     repeat_interval: Duration = Field(default=timedelta(hours=4), validate_default=False)
@@ -141,7 +141,7 @@ class AlertSpec(Declared):
         ]
 
 
-NO_RULES: Final = AlertSpec(rules=[])
+NO_RULES: Final = AlertSpec()
 
 
 class AlertRules(Declared):
