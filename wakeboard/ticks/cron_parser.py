@@ -102,8 +102,12 @@ def _split(expression: str) -> list[str]:
     if prefix := _ZONE_PREFIX.fullmatch(bare):
         raise _CronError("names a time zone", f'"{prefix[2] or "0 8 * * MON"}" and timeZone: {prefix[1] or "Etc/UTC"}')
     upper = bare.upper() if bare.isascii() else bare
-    if upper.startswith("@EVERY"):
-        raise _CronError("is not a cron expression", '"*/5 * * * *" for every five minutes')
+    if upper.startswith(("@EVERY", "EVERY ")):
+        raise _CronError("is an interval, not a cron expression", '"*/5 * * * *", or every: 5m in place of it')
+    if upper.startswith("AT "):
+        raise _CronError(
+            "is a moment, not a cron expression", f"{_EXAMPLE}, or at: 2027-01-04T08:00:00Z in place of it"
+        )
     if upper.startswith("@") and upper not in _MACROS:
         raise _CronError("is not one of the short forms", '"@hourly", "@daily", "@weekly", "@monthly" or "@yearly"')
     if not upper:
