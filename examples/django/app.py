@@ -81,7 +81,7 @@ def sign_up(request: HttpRequest) -> JsonResponse:
             payload = SendReport(customer)
             wakeboard.schedule(connection, name, "send_report", payload, cron="0 8 * * MON", time_zone=zone)
     except InvalidValue as error:  # a time zone that does not exist
-        return JsonResponse({"error": str(error)}, status=422)
+        return JsonResponse({"detail": str(error)}, status=422)
     return JsonResponse({"customer": customer}, status=201)
 
 
@@ -95,7 +95,7 @@ def cancel(_: HttpRequest, customer: int) -> HttpResponse:
     """No report follows."""
     with transaction.atomic():
         found = wakeboard.unschedule(connection, f"customers/{customer}-report")
-    return HttpResponse(status=204 if found else 404)
+    return HttpResponse(status=204) if found else JsonResponse({"detail": "there is no such schedule"}, status=404)
 
 
 urlpatterns = [

@@ -55,7 +55,7 @@ app = FastAPI(lifespan=lifespan)
 @app.exception_handler(InvalidValue)
 async def refuse(_: Request, error: InvalidValue) -> JSONResponse:
     """A time zone that does not exist: the customer is not created either."""
-    return JSONResponse({"error": str(error)}, status_code=422)
+    return JSONResponse({"detail": str(error)}, status_code=422)
 
 
 @app.post("/customers", status_code=201)

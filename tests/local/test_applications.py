@@ -46,7 +46,7 @@ def test_an_application_creates_lists_runs_and_cancels_schedules(name: str, data
         wait_for(lambda: answers(port), why=lambda: app.log)
         refused, why = request(port, "POST", "/customers", email="eve@example.com", time_zone="Moon/Sea")
         assert (refused, watcher.ask("select count(*) from customers")) == (422, 0), why
-        assert "this is not a known time zone" in why["error"]
+        assert "this is not a known time zone" in why["detail"]
         created, made = request(port, "POST", "/customers", email="ada@example.com", time_zone="Asia/Tokyo")
         assert created == 201, made
         path = f"/customers/{made['customer']}/schedules"
@@ -63,4 +63,4 @@ def test_an_application_creates_lists_runs_and_cancels_schedules(name: str, data
         assert datetime.fromisoformat(following).astimezone(UTC).hour == 23
         assert request(port, "DELETE", f"{path}/report")[0] == 204
         assert request(port, "GET", path) == (200, [])
-        assert request(port, "DELETE", f"{path}/report")[0] == 404
+        assert request(port, "DELETE", f"{path}/report") == (404, {"detail": "there is no such schedule"})
