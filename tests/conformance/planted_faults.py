@@ -140,7 +140,7 @@ FAULTS = (
         "an effect that another run executes is executed, too",
         "effects-forever",
         "did not snooze",
-        {"if (known!.holder !== null) throw": "if (false) throw"},
+        {"if (known!.holder !== null)": "if (false)"},
         "run",
     ),
     Fault(

@@ -13,6 +13,7 @@ import sys
 from pydantic import BaseModel, SecretStr
 
 import wakeboard
+from wakeboard.errors import EffectHeld
 
 shop = logging.getLogger("shop")
 PRIVATE_KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvAIBADANBg\n-----END PRIVATE KEY-----"
@@ -28,6 +29,21 @@ async def logs_everywhere(run: wakeboard.Run) -> None:
     await asyncio.create_task(_logs_later())
     await run.step("part", shop.info, "in a step")
     print("unfinished", end="")
+
+
+_met = asyncio.Event()
+
+
+@wakeboard.handler("meets-another-run")
+async def meets_another_run(run: wakeboard.Run) -> None:
+    """Of two of them, one executes an effect until the other has asked for it."""
+    try:
+        async with run.effect("invoice:812", once="forever") as effect:
+            if not effect.done:
+                await _met.wait()
+    except EffectHeld:
+        _met.set()
+        raise
 
 
 async def _logs_later() -> None:

@@ -119,6 +119,18 @@ async def test_with_failed_only_logs_of_failed_attempts_are_kept(store: Store) -
     assert await logs_of(store, off) == []
 
 
+async def test_a_run_that_waits_for_the_effect_of_another_one_says_so(store: Store) -> None:
+    runs = store.enqueue("meets-another-run", count=2)
+    store.wake(handlers=HANDLERS)
+    ((held,),) = store.watcher.rows("select run_id from wakeboard.job_attempts where outcome = 'snoozed'")
+    (holder,) = set(runs) - {held}
+    store.watcher.do("update wakeboard.job_runs set run_at = now() where id = %s", held)
+    store.wake(handlers=HANDLERS)
+    wanted = [[f"run {holder} is executing the effect 'invoice:812'; snooze for 5 s"]]
+    assert [[line.text for line in lines] for lines in await logs_of(store, held)] == wanted
+    assert store.run(held)["status"] == "succeeded"
+
+
 async def test_a_killed_worker_leaves_the_lines_up_to_its_last_flush(store: Store) -> None:
     (killed,) = store.enqueue("logs-and-is-killed")
     with store.worker(handlers=HANDLERS) as worker:

@@ -514,7 +514,9 @@ class Effect:
 
     def _note(self, known: KnownEffect) -> None:
         if known.held_by is not None:
-            raise EffectHeld(self.key, known.held_by)
+            held = EffectHeld(self.key, known.held_by)
+            self._attempt.log.info("%s", held)  # a snooze has no error
+            raise held
         self.done, self.in_doubt = known.state == "done", known.state == "in doubt"
         if known.first_run_uuid is not None:
             self.provider_key = str(uuid5(known.first_run_uuid, self.key))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -141,7 +142,9 @@ func (r *Run) effect(ctx context.Context, sql, key string, work func(context.Con
 		return err
 	}
 	if heldBy != 0 {
-		return outcome{error: EffectHeld{key, heldBy}, Kind: "snoozed", Word: "snoozed", Delay: new(5.0)}
+		held := EffectHeld{key, heldBy}
+		r.Log(slog.LevelInfo, held.Error()) // a snooze has no error
+		return outcome{error: held, Kind: "snoozed", Word: "snoozed", Delay: new(5.0)}
 	}
 	effect := Effect{state == "done", state == "in doubt", uuid.NewSHA1(uuid.MustParse(namespace), []byte(key)).String()}
 	if err := work(ctx, effect); err != nil || effect.Done {

@@ -120,7 +120,11 @@ export class Run<Payload = any> {
     this.effects.add(name);
     try {
       const [known] = await this.call<Known>(sql, [...this.lease, key, false]);
-      if (known!.holder !== null) throw new EffectHeld(key, known!.holder);
+      if (known!.holder !== null) {
+        const held = new EffectHeld(key, known!.holder);
+        this.log(held.message); // a snooze has no error
+        throw held;
+      }
       const [done, inDoubt] = [known!.state === "done", known!.state === "in doubt"];
       const result = await work({ done, inDoubt, providerKey: uuid5(known!.namespace ?? this.uuid, key) });
       if (!done) await this.call(sql, [...this.lease, key, true]);
