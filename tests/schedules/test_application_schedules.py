@@ -131,8 +131,7 @@ async def test_applications_and_declared_schedules_never_change_each_other(store
         ({"name": "Team/a"}, 'namespace is "Team"; write lower-case letters, digits and inner hyphens, at most 63'),
         ({"name": "a/b/c"}, 'name is "b/c"; write lower-case'),
         ({"jitter_s": -1}, "jitter_s is -1; write a whole number from 0 to 86400"),
-        ({"name": ""}, 'name is ""; write namespace/name'),
-        ({"name": "team/"}, 'name is "team/"; write namespace/name'),
+        *(({"name": name}, 'name is ""; write lower-case') for name in ("", "team/")),
         ({"max_attempts": 2**40}, "max_attempts is 1099511627776; write a whole number"),
         ({"catch_up": "Some"}, 'catch_up is "Some"; write Skip, Latest or All'),
         (

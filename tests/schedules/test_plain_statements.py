@@ -49,6 +49,8 @@ async def refusal(store: MaintenanceStore, statement: str) -> tuple[str, str]:
     [
         ("namespace", "'Team'"),
         ("name", r"E'a\n'"),
+        ("name", "''"),
+        ("namespace", "''"),
         ("job_type", "null"),
         ("job_type", r"E'ping\n'"),
         ("job_type", "'wakeboard.alert'"),
@@ -246,4 +248,6 @@ async def test_a_row_without_a_name_gets_one_that_is_free(store: MaintenanceStor
     ((number, _),) = await rows(store, insert, None)
     await rows(store, insert, f"schedule-{number + 2}")
     ((number, name),) = await rows(store, insert, None)
+    assert name == f"schedule-{number}"
+    ((number, name),) = await rows(store, "insert into job_definitions (job_type) values ('ping') returning id, name")
     assert name == f"schedule-{number}"

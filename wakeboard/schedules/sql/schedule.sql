@@ -37,7 +37,7 @@ declare
   def job_definitions;
   is_another boolean := false;               -- another transaction has changed the schedule since it was read
 begin
-  if name is null or short = '' or job_type is null or priority not between 1 and 5 or max_attempts not between 1 and 1000
+  if name is null or job_type is null or priority not between 1 and 5 or max_attempts not between 1 and 1000
      or backoff not in ('exponential', 'fixed') or greatest(timeout_s, backoff_base_s, backoff_cap_s) > 2678400
      or least(timeout_s, backoff_base_s, backoff_cap_s) < 1
      or num_nulls(payload,
@@ -46,7 +46,7 @@ begin
        timeout_s, backoff, backoff_base_s, backoff_cap_s
        -- end
      ) > 0 then                              -- as in enqueue.sql
-    perform refuse_argument('name', name, 'namespace/name') where name is null or short = '';
+    perform refuse_argument('name', name, 'namespace/name') where name is null;
     perform refuse_argument('job_type', null, 'the name of a job type') where job_type is null;
     perform refuse_value('priority', priority::text) where priority not between 1 and 5;
     perform refuse_argument('max_attempts', max_attempts::text, 'a whole number from 1 to 1000') where max_attempts not between 1 and 1000;

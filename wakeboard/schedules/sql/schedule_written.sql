@@ -30,7 +30,7 @@ begin
      ) > 0 then                        -- as in `schedule`
     perform refuse_argument('job_type', null, 'the name of a job type') where new.job_type is null;
     new.namespace := coalesce(new.namespace, 'default');
-    new.name := coalesce(new.name, '');
+    new.name := coalesce(new.name, case tg_op when 'UPDATE' then '' end);      -- an INSERT gives it one
     new.payload := coalesce(new.payload, '{}');
     -- defaults: new.{column} := coalesce(new.{column}, {default}{cast});
     new.time_zone := coalesce(new.time_zone, 'Etc/UTC'); new.queue := coalesce(new.queue, 'default');
@@ -67,7 +67,7 @@ begin
       );
     new.catch_up_limit := case when is_edit and new.catch_up <> 'All' and new.catch_up_limit = old.catch_up_limit then 100
                                else new.catch_up_limit end;
-  elsif new.name = '' then
+  elsif new.name is null and new.source = 'app' then
     loop
       new.name := 'schedule-' || new.id;
       exit when not exists (select from job_definitions where namespace collate "C" = new.namespace and name collate "C" = new.name);
