@@ -20,7 +20,7 @@ HAVE_OPTIONS_OF_SCHEDULES = [
     f"wakeboard/schedules/sql/{name}.sql"
     for name in (
         *("schedule", "schedule_many", "list_schedules", "sync_definitions"),
-        *("schedule_guarded", "schedule_written"),
+        *("schedule_guarded", "schedule_written", "check_schedule_values"),
     )
 ]
 

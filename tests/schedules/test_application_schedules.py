@@ -313,12 +313,21 @@ async def test_a_refusal_of_many_names_the_schedule_and_the_field(store: Mainten
         sentence = f"schedules[{place}] (team/{name}): payload.x {problem}"
         with pytest.raises(InvalidValue, match=f"^{re.escape(sentence)}"):
             await wakeboard.schedule_many(store.conn, many)
-    for field, value in (("priority", 2.5), ("timeout_s", 10**12), ("suspended", "perhaps"), ("every", "long")):
+    for field, value, wanted in (
+        ("priority", 2.5, "a whole number from 1 to 5, of which 5 goes first"),
+        ("timeout_s", 10**12, "a number of seconds from 1 to 2678400 (31 days)"),
+        ("jitter_s", 2**40, "a whole number from 0 to 86400, for example 0"),
+        ("suspended", "perhaps", "true or false"),
+        ("every", "long", "whole seconds, from 1 second to 366 days"),
+        ("every", f"{2**53 - 1} s", "whole seconds, from 1 second to 366 days"),
+        ("at", "2031-02-30T08:00:00Z", "a time that exists"),
+    ):
         rest = [
             {"name": f"team/{each}", "job_type": "ping", **({field: value} if each == name else {})} for each in "ab"
         ]
-        sentence = f"schedules[{place}] (team/{name}): {field}: "
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"^{re.escape(sentence)}.*{value}"):
+        shown = json.dumps(value)
+        sentence = f"schedules[{place}] (team/{name}): {field} is {shown}; write {wanted}"
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"^{re.escape(sentence)}"):
             await store.conn.execute("select wakeboard.schedule_many(%s)", [json.dumps(rest)])
 
 
@@ -344,6 +353,32 @@ async def test_an_empty_pattern_and_a_count_of_another_type_are_refused(store: M
             await call(store.conn, wrong)
     with pytest.raises(psycopg.Error, match=r'^a key of schedules is "corn"; write an argument of wakeboard\.s'):
         await rows(store, """select schedule_many('[{"name": "a", "job_type": "ping", "corn": "@daily"}]')""")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"every": each} for each in (timedelta(microseconds=1), timedelta.max, timedelta.min, timedelta(days=-1))),
+        *({"at": each} for each in (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))),
+        *({"cron": "@daily", bound: datetime.max.replace(tzinfo=UTC)} for bound in ("starts_at", "ends_at")),
+    ],
+)
+async def test_python_sends_a_time_of_many_as_it_sends_one(store: MaintenanceStore, options: Any):
+    with pytest.raises(InvalidValue) as one:
+        await wakeboard.schedule(store.conn, "team/a", "ping", **options)
+    with pytest.raises(InvalidValue, match=f"^{re.escape(str(one.value))}$"):
+        await wakeboard.schedule_many(store.conn, [wakeboard.Schedule("team/a", "ping", **options)])
+
+
+@pytest.mark.parametrize("key", ["at", "starts_at", "ends_at"])
+@pytest.mark.parametrize("moment", ["infinity", "-infinity", "0044-03-15 00:00:00+00 BC", "2100-01-01 00:00:00+00"])
+async def test_a_time_out_of_bounds_is_refused_alike_in_an_array(store: MaintenanceStore, key: str, moment: str):
+    options = {"cron": None if key == "at" else "@daily", key: moment}
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="from 1970 to 2099") as one:
+        await rows(store, f"select schedule('a', 'ping', cron => %s, {key} => %s)", *options.values())
+    with pytest.raises(psycopg.errors.InvalidParameterValue) as many:
+        await rows(store, "select schedule_many(%s)", json.dumps([{"name": "a", "job_type": "ping", **options}]))
+    assert many.value.diag.message_primary == one.value.diag.message_primary
 
 
 @pytest.mark.parametrize("key", ["at", "starts_at", "ends_at"])

@@ -365,6 +365,11 @@ def _of_schedule(place: int, name: str, problem: InvalidValue) -> InvalidValue:
 def _row(one: Schedule, options: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(options)
     for name in _TIMES & set(given):
-        given[name] = f"{given[name].total_seconds()} s" if name == "every" else given[name].isoformat()
+        given[name] = _interval(given[name]) if name == "every" else given[name].isoformat()
     payload: Any = {} if one.payload is None else plain_payload(one.payload)
     return {"name": one.name, "job_type": one.job_type, "payload": payload, **given}
+
+
+def _interval(value: timedelta) -> str:
+    """As psycopg sends it, and Postgres reads it: exactly, whatever its size."""
+    return f"{value.days} days {value.seconds}.{value.microseconds:06} s"

@@ -1,7 +1,7 @@
 -- for: scheduler
 -- Creates or edits many schedules in the caller's transaction, all or none. `schedules`: an array of objects whose keys are the arguments
 -- of `schedule`, times with their zone. Returns, in their order, what `schedule` returns for each, but creates new ones first, and edits
--- the others in the order of their names, so that two such calls never deadlock. A refusal names the place of the schedule in the array.
+-- the others in the order of their names, so that two such calls never deadlock. A refusal of one of several names its place in the array.
 -- Example:
 --   select * from wakeboard.schedule_many('[{"name": "customers/42", "job_type": "report", "cron": "@daily"}]');
 
@@ -20,7 +20,6 @@ declare
     -- end
   ];
   keys text[];
-  wrong text;                                -- key
   one record;
   current text;                              -- its name
   ids bigint[];
@@ -35,7 +34,7 @@ begin
   perform refuse_argument(key, options ->> key, 'a time with its zone, such as 2027-01-04T08:00:00Z')
      from unnest(array['at', 'starts_at', 'ends_at']) as key cross join lateral jsonb_array_elements(schedules) as given (options)
     where key = any (keys)
-      and options ->> key !~* '[t ][0-9:.]+ ?(z|utc|gmt|[+-][0-9]{2}(:?[0-9]{2}){0,2}|[a-z_]+/[a-z_/+-]+)$';
+      and options ->> key !~* '^-?infinity$|[t ][0-9:.]+ ?(z|utc|gmt|[+-][0-9]{2}(:?[0-9]{2}){0,2}|[a-z_]+/[a-z_/+-]+)( bc)?$';
   for one in
     with wanted as materialized (
       select wanted.*, case when strpos(wanted.name, '/') = 0 then 'default' else split_part(wanted.name, '/', 1) end as in_namespace,
@@ -121,10 +120,7 @@ exception
         end;
       end loop;
     end if;
-    if sqlstate in ('22P02', '22003', '22007', '22008') then       -- of Postgres, which does not say where the value is
-      select min(given.key) into wrong from jsonb_each_text(schedules -> 0) as given
-       where strpos(sqlerrm, format('"%s"', given.value)) > 0 having count(*) = 1;
-    end if;
-    raise exception using errcode = '22023', message = concat(wrong || ': ', sqlerrm);
+    perform check_schedule_values(schedules -> 0) where jsonb_typeof(schedules -> 0) = 'object';
+    raise exception using errcode = '22023', message = sqlerrm;
 end
 $$;
