@@ -66,7 +66,7 @@ WITHOUT_RUN = {
     "unschedule_all": "select unschedule_all('shop/e*')",
     "cancel_backfill": "select cancel_backfill(max(id)) from backfills",
     "cancel_bulk_action": "select cancel_bulk_action(max(id)) from bulk_actions",
-    "release_effect": "select release_effect('invoice-1')",
+    "release_effect": "select release_effect('invoice-1', 'a test')",
 }
 ENQUEUE = "select wakeboard.enqueue('ping', jsonb_build_object('for', name)) from unnest(%s::text[]) as name"
 PREPARED = """

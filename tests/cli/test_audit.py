@@ -89,10 +89,10 @@ def test_a_released_effect_is_named_by_its_key(cli: Cli, sample: SampleStore):
         run,
     )
     assert [row["key"] for row in cli("effects", "list", "--json").json] == ["invoice:8"]
-    assert cli("effects", "release", "invoice:8").code == 0
+    assert cli("effects", "release", "invoice:8", "--reason", "paid back").code == 0
     assert cli("effects", "list", "--json").json == []
     for key in ("invoice:8", ""):
-        refused = cli("effects", "release", key)
+        refused = cli("effects", "release", key, "--reason", "paid back")
         assert refused.code == 1
         assert f"the effect {key!r} is not released: no run has had an effect of this key" in refused.err
     assert f"release-effect invoice:8 of run {run}" in cli("audit").cells[1]

@@ -50,7 +50,7 @@ ARGUMENTS = {
     "limit": ["limit", "smtp", "--at-once", "2"],
     "confirm removal": ["confirm", "removal", "file:large"],
     "effects list": ["effects", "list"],
-    "effects release": ["effects", "release", "invoice:812"],
+    "effects release": ["effects", "release", "invoice:812", "--reason", "paid back"],
     "check": ["check"],
     "migrate": ["migrate"],
     "version": ["version"],

@@ -78,12 +78,15 @@ def test_an_effect_once_for_ever_belongs_to_one_running_attempt(admin: SqlClient
     assert worker.effect_forever(second, "invoice:812") == "in doubt"
     again = worker.claims(first.id)
     assert worker.effect_forever(again, "invoice:812") == "held"
-    assert admin.value("select release_effect('invoice:812')").endswith("cancel the run, or wait for its end")
+    assert admin.value("select release_effect('invoice:812', 'a test')").endswith("cancel the run, or wait for its end")
     assert worker.effect_forever(second, "invoice:812", done=True) == "done"
     assert worker.effect_forever(again, "invoice:812") == "done"
     assert worker.once(again, "invoice:812", forever=True) is False
     keys = admin.column("select distinct first_run_uuid from job_forever_effects")
     assert keys == [worker.run(first.id).uuid]
+    for reason in ("", " ", None):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="why the effect may happen again"):
+            admin.sql("select release_effect('invoice:812', %s)", reason)
     assert admin.value("select release_effect('invoice:812', 'the bank returned it')") == "released"
     assert admin.sql("select action, scope, reason from audit_log")[-1] == (
         *("release_effect", "invoice:812", "the bank returned it"),
@@ -99,7 +102,7 @@ def test_only_the_attempt_that_began_an_effect_reports_it_as_done(admin: SqlClie
     with pytest.raises(psycopg.Error, match="another attempt has begun the effect invoice:812 since"):
         worker.effect_forever(second, "invoice:812", done=True)
     assert [worker.effect_forever(first, "invoice:812", done=True) for _ in range(2)] == ["done", "done"]
-    assert admin.value("select release_effect('invoice:812')") == "released"
+    assert admin.value("select release_effect('invoice:812', 'a test')") == "released"
     assert worker.effect_forever(second, "invoice:812") == "new"
     with pytest.raises(psycopg.Error) as refusal:  # the reply to the first one was lost
         worker.effect_forever(first, "invoice:812", done=True)
@@ -121,7 +124,10 @@ def test_the_same_run_has_a_released_effect_under_another_provider_key(
     admin.sql("update job_runs set locked_until = now() - interval '1 day'")
     admin.reap()
     former = admin.value(namespace)
-    assert [admin.value("select release_effect('invoice:812')")[:8] for _ in range(2)] == ["released", "refused:"]
+    assert [admin.value("select release_effect('invoice:812', 'a test')")[:8] for _ in range(2)] == [
+        "released",
+        "refused:",
+    ]
     again = worker.claims(lease.id)
     assert worker.effect_forever(again, "invoice:812") == "new"
     now = admin.value(namespace)
@@ -134,7 +140,7 @@ def test_once_for_ever_has_an_effect_that_was_released(admin: SqlClient, worker:
     admin.enqueue()
     (lease,) = worker.claim()
     assert worker.once(lease, "invoice:812", forever=True) is True
-    admin.sql("select release_effect('invoice:812')")
+    admin.sql("select release_effect('invoice:812', 'a test')")
     answers = [worker.once(lease, "invoice:812", forever=True) for _ in range(2)]
     assert (answers, admin.column("select run_id from job_forever_effects")) == ([True, False], [lease.id])
 

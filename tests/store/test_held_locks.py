@@ -141,7 +141,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
         "effect(71, {leased_free}, 1, 'mail', true)",
         "select finished_at is not null from job_effects where run_id = {leased_free}",
     ),
-    "release_effect": ("release_effect('mail free')",),
+    "release_effect": ("release_effect('mail free', 'a test')",),
     "effect_forever": (
         "effect_forever(71, {leased_free}, 1, 'invoice', true)",
         "select finished_at is not null from job_forever_effects where key = 'invoice'",

@@ -254,7 +254,7 @@ def administration(store: AdminStore) -> dict[str, Callable[[], Awaitable[Any]]]
         "retry": lambda: store.retry([99]),
         "discard": lambda: store.discard([99]),
         "revoke": lambda: store.revoke([99]),
-        "release_effect": lambda: store.release_effect("unknown"),
+        "release_effect": lambda: store.release_effect("unknown", "a test"),
         "replay": lambda: store.replay([99]),
         "run_now": lambda: store.run_now(99),
         "send_test_notification": lambda: store.send_test_notification("unknown", "default"),

@@ -167,8 +167,11 @@ class AdminStore(MaintenanceStore):
         """Ends a pause, and closes the circuit of 'schedule:ID'. False: there was neither."""
         return await self.value("select wakeboard.resume(%s, %s, %s, %s)", what, reason, *self._by)
 
-    async def release_effect(self, key: str, reason: str = "") -> str:
-        """Lets an effect that happens once for ever happen again. Returns 'released', or 'refused: …'."""
+    async def release_effect(self, key: str, reason: str) -> str:
+        """Lets an effect that happens once for ever happen again. Returns 'released', or 'refused: …'.
+
+        Raises InvalidValue without a reason.
+        """
         return await self.value("select wakeboard.release_effect(%s, %s, %s, %s)", key, reason, *self._by)
 
     async def set_limit(self, key: str, max_running: int | None, reason: str = "") -> None:

@@ -17,7 +17,7 @@ EXAMPLES = ('wakeboard effects release invoice:812 --reason "the bank has return
 
 def command(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The key of the effect.", show_default=False)],
-    reason: Reason = "",
+    reason: Reason,
     as_json: AsJson = False,
 ) -> None:
     """Let an effect that happens once for ever happen again.

@@ -1,7 +1,7 @@
 -- for: operator
 -- Forgets that an effect happened once for ever, so that the next attempt for the key, of any run, has it again, under another key for the
 -- provider. The row stays, with that other key: a run that had the effect before must not derive its former one. The answer: 'released', or
--- 'refused: …' if there is no such effect, or a run is executing it. Writes an audit row (see Audit).
+-- 'refused: …' if there is no such effect, or a run is executing it. Raises 22023 without a reason. Writes an audit row (see Audit).
 -- Example:
 --   select wakeboard.release_effect('invoice:812', 'the bank has returned the payment');
 
@@ -13,6 +13,9 @@ as $$
 declare
   known job_forever_effects;
 begin
+  if coalesce(btrim(reason), '') = '' then
+    perform refuse_argument('reason', reason, 'why the effect may happen again');
+  end if;
   select * into known from job_forever_effects as past where past.key = release_effect.key for update;
   if not found or known.run_id = 0 then
     perform wait_for_standby();
