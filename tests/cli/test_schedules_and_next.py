@@ -80,7 +80,7 @@ def test_next_of_a_schedule_uses_its_stored_rules(cli: Cli, sample: SampleStore)
     assert {datetime.fromisoformat(tick["local"]).strftime("%a %H:%M") for tick in found["ticks"]} == {"Mon 08:00"}
     assert cli("next", "asleep").lines[0].endswith("It is suspended.")
     result = cli("next", "on-call").out
-    assert result == "billing/on-call has no cron expression: `wakeboard run-now billing/on-call` enqueues a run.\n"
+    assert result == "billing/on-call has no ticks of its own: `wakeboard run-now billing/on-call` enqueues a run.\n"
 
 
 def test_a_schedule_shows_what_is_wrong_its_runs_and_its_ticks(cli: Cli, sample: SampleStore):

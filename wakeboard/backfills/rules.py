@@ -92,7 +92,7 @@ def backfill_range(rules: TickRules, first: str, last: str, now: datetime) -> Ba
     """The ticks that a user means. `now`: the database's clock. Raises InvalidValue."""
     if rules.cron_fields is None:
         raise InvalidValue(
-            f"{rules.name} has no cron expression, so it has no ticks of its own: backfill the schedules that it runs"
+            f"{rules.name} has no ticks of its own: backfill the schedules that it runs"
             f" after, or create a run with `wakeboard run-now {rules.name}`"
         )
     try:

@@ -44,7 +44,7 @@ begin
       message = 'there is no such schedule, or it was removed; write the id of a schedule that exists';
   elsif def.schedule is null then
     raise exception using errcode = '22023', message = 
-      'the schedule has no cron expression, so it has no ticks of its own; backfill the schedules that it runs after, or use run_now';
+      'the schedule has no ticks of its own; backfill the schedules that it runs after, or use run_now';
   end if;
   select array_agg(tick) filter (where is_chosen), jsonb_object_agg(found, state_count) filter (where place = 1)
     into chosen, planned

@@ -103,7 +103,7 @@ def _print(found: NextTicks, now: datetime) -> None:
     state = "" if found.state in {"active", "on demand", "ended"} else f" It is {found.state}{why}"
     if found.cron is None:
         print_message(
-            f"{found.schedule} has no cron expression: `wakeboard run-now {found.schedule}` enqueues a run.{state}"
+            f"{found.schedule} has no ticks of its own: `wakeboard run-now {found.schedule}` enqueues a run.{state}"
         )
     elif found.schedule:
         print_message(f"{found.schedule}: {cron_and_zone(found.cron, found.time_zone)}.{state}")

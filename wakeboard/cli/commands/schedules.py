@@ -50,7 +50,7 @@ def command(
     RUNS counts the queued, running, failed and dead runs. NEXT is a state instead of a time if no tick is planned:
     suspended (by its YAML or its application), paused (by `wakeboard pause`), circuit open (its runs died one after
     another, see suspendAfterDead), stalled (its ticks cannot be computed, or an application has its name), blocked
-    (it waits for a dead run, a missing schedule or itself), on demand (it has neither a cron expression nor `after`;
+    (it waits for a dead run, a missing schedule or itself), on demand (it has no ticks of its own and no `after`;
     use `wakeboard run-now`), or ended (it has no further tick).
     """
     if as_json:

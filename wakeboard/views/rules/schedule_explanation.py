@@ -184,7 +184,7 @@ def _ticks(schedule: ScheduleSituation) -> Iterator[Fact]:
         yield from map(unmatched_fact, schedule.unmatched)
     elif schedule.cron is None:
         name = one_line(f"{schedule.namespace}/{schedule.name}")
-        yield Fact("on_demand", f"It has no cron expression: `wakeboard run-now {name}` starts it.")
+        yield Fact("on_demand", f"It has no ticks of its own: `wakeboard run-now {name}` starts it.")
     elif schedule.state == "ended":
         yield Fact("ended", "It has ended: it has no further tick.")
     elif schedule.state != "active" or schedule.next_run_at is None:
