@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wakeboard.schedules.application_api import Scheduled as Scheduled
     from wakeboard.schedules.application_api import ScheduleOptions as ScheduleOptions
     from wakeboard.schedules.application_api import StoredSchedule as StoredSchedule
+    from wakeboard.schedules.application_api import get_schedule as get_schedule
     from wakeboard.schedules.application_api import list_schedules as list_schedules
     from wakeboard.schedules.application_api import pause_schedules as pause_schedules
     from wakeboard.schedules.application_api import resume_schedules as resume_schedules
@@ -52,6 +53,7 @@ __all__ = [
     "__version__",
     "enqueue",
     "enqueue_many",
+    "get_schedule",
     "handler",
     "list_schedules",
     "pause_schedules",
@@ -84,6 +86,7 @@ _MODULES = {
     "ScheduleOptions": "wakeboard.schedules.application_api",
     "Scheduled": "wakeboard.schedules.application_api",
     "StoredSchedule": "wakeboard.schedules.application_api",
+    "get_schedule": "wakeboard.schedules.application_api",
     "list_schedules": "wakeboard.schedules.application_api",
     "pause_schedules": "wakeboard.schedules.application_api",
     "resume_schedules": "wakeboard.schedules.application_api",

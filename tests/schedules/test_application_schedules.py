@@ -196,6 +196,15 @@ async def test_many_are_created_and_removed_or_none(store: MaintenanceStore):
     assert await wakeboard.list_schedules(store.conn, "customers/*") == []
 
 
+async def test_one_schedule_is_got_by_its_name(store: MaintenanceStore):
+    await add(store)
+    found = await wakeboard.get_schedule(store.conn, "team/a")
+    assert found == (await wakeboard.list_schedules(store.conn, "team/a"))[0]
+    assert await wakeboard.get_schedule(store.conn, "team/b") is None
+    with pytest.raises(InvalidValue, match="write the name of one schedule"):
+        await wakeboard.get_schedule(store.conn, "team/*")
+
+
 async def test_a_list_of_all_namespaces_has_pages_and_changes_none(store: MaintenanceStore):
     names = ["a-b/z", "a/x", "a/y", "default/x"]  # in the order of namespaces, then of names
     await wakeboard.schedule_many(store.conn, [wakeboard.Schedule(name, "ping") for name in names])

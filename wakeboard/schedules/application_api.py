@@ -285,6 +285,19 @@ def list_schedules(
     return over.call(_LIST, (pattern, after, count), lambda rows: [_stored(*row) for row in rows])
 
 
+@overload
+def get_schedule(conn: BlockingConnection, name: str) -> StoredSchedule | None: ...
+@overload
+def get_schedule(conn: AwaitableConnection, name: str) -> Awaitable[StoredSchedule | None]: ...
+def get_schedule(conn: _Connection, name: str) -> StoredSchedule | Awaitable[StoredSchedule | None] | None:
+    """The schedule of this name that an application created, or None."""
+    over = callers_connection(conn)
+    check_texts(name=name)
+    if "*" in name:
+        raise InvalidValue(f"name is {shown(name)}; write the name of one schedule, or call list_schedules")
+    return over.call(_LIST, (name, "", 1), lambda rows: _stored(*rows[0]) if rows else None)
+
+
 def _stored(schedule_id: int, name: str, text: str, *facts: Any) -> StoredSchedule:
     definition: dict[str, Any] = json.loads(text)
     for key in _TIMES & set(definition):
