@@ -86,7 +86,9 @@ _DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
     "set_retention": lambda detail: f"{_days(detail['before'])} to {_days(detail['after'])}",
     "set_audit_retention": lambda detail: f"{detail['before']} to {counted(detail['after'], 'day')}",
     "set_misfire_grace": lambda detail: f"{detail['before']} s to {detail['after']} s",
-    "set_max_schedules": lambda detail: f"{detail['before'] or 'any'} to {detail['after'] or 'any'}",
+    "set_max_schedules": lambda detail: " to ".join(
+        "any" if detail[when] is None else str(detail[when]) for when in ("before", "after")
+    ),
     "acknowledge_server_changes": lambda detail: counted(detail["count"], "server change"),
     "confirm_removal": lambda detail: counted(detail["count"], "schedule"),
     "create_bulk_action": lambda detail: f"{detail['action']} {counted(detail['total'], 'run')}",

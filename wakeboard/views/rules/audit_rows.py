@@ -17,7 +17,6 @@ _DONE: Final = {
     "revoke": "took this run from its worker",
     "run_now": "created this run",
     "send_test_notification": "sent this test",
-    "release_effect": "released an effect of this run",
     "reveal": "saw the values that are masked",
 }
 
@@ -51,6 +50,8 @@ class AuditRow:
     def in_words(self, run_id: int) -> str:
         """Who did what to this run: "ada (cli) retried this run". The id of the run that a replay created follows."""
         done = _DONE.get(self.action, self.action.replace("_", " "))
+        if self.action == "release_effect":
+            done = f"released the effect {self.scope} of this run"
         if self.detail.get("answer") == "requested":
             done = "asked this run to stop"
         elif self.new_run_id == run_id:
