@@ -38,6 +38,17 @@ def names(sample: SampleStore) -> set[str]:
     return {row[0] for row in sample.sql("select name from wakeboard.job_definitions where removed_at is null")}
 
 
+def test_a_schedule_whose_time_has_passed_has_a_note(cli: Cli, folder: Path):
+    text = MANIFEST.format(name="launch", schedule="").replace('schedule: ""', 'at: "2020-01-01T08:00:00Z"')
+    (folder / "launch.yaml").write_text(text)
+    note = "note: billing/launch has no further tick: its at (2020-01-01T08:00:00Z) has passed."
+    assert [note in cli(*command).err for command in (("apply", "schedules", "--dry-run"), ("apply", "schedules"))] == [
+        True,
+        True,
+    ]
+    assert "note" not in cli("apply", "schedules").err
+
+
 def test_applying_twice_changes_nothing(cli: Cli, sample: SampleStore, folder: Path):
     first = cli("apply", "schedules")
     again = cli("apply", "schedules", "--json")

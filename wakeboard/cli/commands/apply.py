@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from wakeboard.cli.support.session import DatabaseSession
     from wakeboard.manifests import Manifests
     from wakeboard.schedules.desired_schedule import DesiredSchedule
+    from wakeboard.schedules.rules.job_schedule import JobSchedule
 
 STANDARD_INPUT = "-"
 
@@ -107,6 +109,7 @@ def command(
     source = f"file:{name or _name_of(folder)}"
     operation = _preview if dry_run else _apply
     result = with_database(lambda session: operation(session, source, manifests, prune))
+    _print_past(manifests.schedules, {*result.created, *result.updated})
     if as_json:
         print_json(result)
     else:
@@ -217,6 +220,14 @@ def _print_missing_parents(desired: Sequence[DesiredSchedule], kept: set[tuple[s
                 print_error(f"note: {missing_parent(each.full_name, f'{each.namespace}/{entry.schedule}')}")
 
 
+def _print_past(schedules: Sequence[JobSchedule], changed: set[str]) -> None:
+    """The notes about changed schedules that have no tick, perhaps because a year is wrong."""
+    for each in schedules:
+        for key, moment in (("at", each.spec.at), ("endsAt", each.spec.ends_at)):
+            if each.full_name in changed and moment is not None and datetime.fromisoformat(moment) <= datetime.now(UTC):
+                print_error(f"note: {each.full_name} has no further tick: its {key} ({moment}) has passed.")
+
+
 async def _difference(session: DatabaseSession, source: str, desired: DesiredSchedule) -> list[str]:
     """The lines of YAML by which a schedule differs from the stored one; none if its labels or zone data do."""
     from difflib import unified_diff
@@ -263,4 +274,6 @@ def _summary(result: Applied) -> str:
     would = "would be " if result.dry_run else ""
     labels = {"created": would, "updated": would, "removed": would, "unchanged": ""}
     counts = {verb: len(getattr(result, verb)) for verb in labels}
-    return ", ".join(f"{count} {labels[verb]}{verb}" for verb, count in counts.items() if count) or "no schedules"
+    return ", ".join(f"{count} {labels[verb]}{verb}" for verb, count in counts.items() if count) or (
+        "nothing was applied" if result.failed else "no schedules"
+    )

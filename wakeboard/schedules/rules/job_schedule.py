@@ -162,7 +162,7 @@ class JobScheduleSpec(Declared):
     )
     at: Moment | None = Field(
         default=None,
-        description="Instead of schedule: it is due once, at this time.",
+        description="Instead of schedule: it is due once, at this time; never, if it has passed at the creation.",
         examples=["2026-12-01T08:00:00Z"],
     )
     starts_at: Moment | None = Field(
