@@ -149,7 +149,13 @@ test("a wrong argument is refused with what to write instead", async () => {
   await refused({ idempotency_key: "x" }, /^idempotency_key is no option of enqueue; write one of queue, /);
   await refused({ toString: "x" }, /^toString is no option/);
   await refused({ runAt: "tomorrow" }, /^runAt is no Date; write/);
-  await refused({ priority: "high" }, /^priority is high; write a whole number/);
+  await refused({ priority: "high" }, /^priority is "high"; write a whole number$/);
+  await refused({ timeoutSeconds: "20" }, /^timeoutSeconds is "20"; write a whole number$/);
+  await refused({ maxAttempts: [2] }, /^maxAttempts is \[ 2 \]; write a whole number$/);
+  await refused({ timeoutSeconds: 0 }, /^timeoutSeconds is 0; write a number of seconds/);
+  await refused({ uniqueForSeconds: 0 }, /^uniqueForSeconds is 0; write/);
+  await refused({ uniqueBy: ["unique_by"] }, /^uniqueForSeconds is null; write/);
+  await refused({ limitKey: "limit_key:" }, /^limitKey is "limit_key:"; write/);
   const circle: any = {};
   circle.self = circle;
   const payloads: [payload: any, message: RegExp][] = [
@@ -163,6 +169,15 @@ test("a wrong argument is refused with what to write instead", async () => {
     await assert.rejects(schedule(query, "customers/43", "sync", payload), isRefused);
   }
   await assert.rejects(enqueue(pool as any, "sync"), /^InvalidValue: query is no function; write/);
+  const client = new pg.Client();
+  const db = { pool, query: async function (sql: string, params: any[]) { return this.pool.query(sql, params); } };
+  for (const unbound of [pool.query, client.query, db.query]) {
+    const sentence = /^InvalidValue: query is a method without its object; write \(sql, params\) => client\.query/;
+    await assert.rejects(enqueue(unbound as any, "sync"), sentence);
+    await assert.rejects(schedule(unbound as any, "customers/43", "sync"), sentence);
+  }
+  assert.equal((await enqueue(pool.query.bind(pool), "sync")).created, true);
+  assert.equal((await enqueue(function (sql, params) { return pool.query(sql, params); }, "sync")).created, true);
 });
 
 test("the name of each error is that of its class", () => {

@@ -6,7 +6,7 @@ import { after, test } from "node:test";
 import pg from "pg";
 
 import {
-  getSchedule, InvalidValue, listSchedules, Locked, pauseSchedules, resumeSchedules, schedule, type ScheduleDefinition, scheduleMany,
+  getSchedule, InvalidValue, listSchedules, Locked, pauseSchedules, resumeSchedules, schedule, type ScheduleDefinition, scheduleMany, type ScheduleOptions,
   unschedule, unscheduleAll,
 } from "../src/index.js";
 
@@ -63,13 +63,48 @@ test("what is refused is an InvalidValue that says what to write", async () => {
   const refused = (options: any, message: RegExp) =>
     assert.rejects(schedule(query, "customers/43", "send_report", {}, options), (error) => error instanceof InvalidValue && message.test(error.message));
   await refused({ cron: "0 25 * * *" }, /^schedule "0 25 \* \* \*": the hour is 0-23, .* write for example/);
-  await refused({ cron: "@daily", at: new Date() }, /exclude each other/);
+  await refused({ cron: "@daily", everySeconds: 5 }, /^cron, everySeconds and at exclude each other/);
   await refused({ at: new Date("tomorrow") }, /^at is an invalid Date/);
-  await refused({ everySeconds: 0.5 }, /^everySeconds is 0.5; write a whole number/);
+  for (const [value, shown] of [[0.5, "0.5"], ["20", '"20"'], [[20], "[ 20 ]"], [NaN, "NaN"], [20n, "20n"]] as const) {
+    for (const option of ["everySeconds", "timeoutSeconds", "priority"]) {
+      const isRefused = (error: unknown) => error instanceof InvalidValue && error.message === `${option} is ${shown}; write a whole number`;
+      await assert.rejects(schedule(query, "customers/43", "send_report", {}, { [option]: value } as any), isRefused);
+    }
+  }
   for (const unknown of ["crom", "every", "timeout_s", "toString"]) {
     await refused({ [unknown]: 5400 }, new RegExp(`^${unknown} is no option of a schedule; write one of .*everySeconds`));
   }
+  const several = [{ name: "customers/42", jobType: "sync" }, { name: "customers/43", jobType: "sync", timeoutSeconds: 1.5 }];
+  await assert.rejects(scheduleMany(query, several), /^InvalidValue: schedules\[1\] \(customers\/43\): timeoutSeconds is 1.5; write/);
   await assert.rejects(getSchedule(query, "customers/*"), InvalidValue);
   const locked = Promise.reject(Object.assign(new Error("it is locked; try again"), { code: "55P03" }));
   await assert.rejects(unschedule(() => locked, "customers/43"), Locked);
+});
+
+test("a sentence of the server names the option, and leaves values as they are", async () => {
+  const every = { everySeconds: 60 };
+  const wrong: ScheduleOptions[] = [
+    { timeZone: "Etc/time_zone" }, { everySeconds: 0 }, { queue: "no queue" }, { priority: 6 }, { limitKey: "limit_key:" },
+    { concurrencyPolicy: "catch_up" as any }, { catchUp: "catch_up" as any }, { catchUpLimit: 0 }, { startingDeadlineSeconds: 0 },
+    { jitterSeconds: -1 }, { dstGap: "dst_gap" as any }, { dstOverlap: "First_" as any }, { ...every, suspendAfterDead: 0 }, { maxAttempts: 0 },
+    { timeoutSeconds: 0 }, { backoff: "linear_" as any }, { backoffBaseSeconds: 0 }, { backoffCapSeconds: 0 },
+    { ...every, expectSuccessWithinSeconds: 0 }, { ...every, alertAfterMissed: 0 },
+  ];
+  for (const options of wrong) {
+    const [option, value] = Object.entries(options).at(-1)!;
+    const shown = typeof value === "string" ? `"${value}"` : option === "everySeconds" ? `"00:00:00"` : value;
+    await assert.rejects(schedule(query, "customers/43", "send_report", {}, options), new RegExp(`^InvalidValue: ${option}( is)? ${shown}[;:]`));
+  }
+  const sentences: [options: ScheduleOptions, sentence: RegExp][] = [
+    [{ expectSuccessWithinSeconds: 60 }, /^InvalidValue: expectSuccessWithinSeconds counts from the ticks/],
+    [{ ...every, alertAfterMissed: 2 }, /^InvalidValue: alertAfterMissed counts ticks that miss expectSuccessWithinSeconds, /],
+    [{ startsAt: new Date() }, /^InvalidValue: startsAt and endsAt bound the ticks/],
+    [{ backoffBaseSeconds: 9, backoffCapSeconds: 5 }, /^InvalidValue: backoffCapSeconds is 5, below backoffBaseSeconds 9; write a backoffCapSeconds of/],
+  ];
+  for (const [options, sentence] of sentences) {
+    await assert.rejects(schedule(query, "customers/43", "send_report", {}, options), sentence);
+  }
+  const named = [{ name: "customers/job_type", jobType: "send_report" }, { name: "customers/43", jobType: "send_report" }];
+  await assert.rejects(scheduleMany(query, named), /schedules\[0\] \(customers\/job_type\): name "?.*job_type/);
+  await assert.rejects(unschedule(query, "customers/*"), /; unscheduleAll takes a pattern$/);
 });

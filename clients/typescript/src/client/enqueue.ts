@@ -1,6 +1,6 @@
 /** Enqueues runs in the caller's transaction. */
 
-import { encodedPayload, encodedTime, InvalidValue, type Json, type Query, rowsOf } from "./query.js";
+import { encodedPayload, encodedTime, InvalidValue, type Json, type Query, rowsOf, wholeNumber } from "./query.js";
 
 export interface EnqueueOptions {
   queue?: string;
@@ -63,7 +63,7 @@ export async function enqueue(query: Query, jobType: string, payload: Json = {},
 /** An option as text of this type of SQL. The server checks its bounds. */
 function encoded(option: string, type: string, value: unknown): string {
   if (type === "timestamptz") return encodedTime(option, value);
-  if (type === "integer" && !Number.isSafeInteger(value)) throw new InvalidValue(`${option} is ${value}; write a whole number`);
+  if (type === "integer") return String(wholeNumber(option, value));
   if (Array.isArray(value)) return `{${value.map((key) => `"${String(key).replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
   return String(value);
 }

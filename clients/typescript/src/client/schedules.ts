@@ -3,7 +3,7 @@
  * Each function throws InvalidValue, with a sentence that says what to write instead, and Locked if another transaction keeps
  * the same schedule locked for two seconds. Both fail the transaction of `query`: roll back. */
 
-import { encodedPayload, encodedTime, InvalidValue, type Json, type Query, rowsOf } from "./query.js";
+import { encodedPayload, encodedTime, InvalidValue, type Json, optionOf, type Query, rowsOf, wholeNumber } from "./query.js";
 
 /** When a schedule is due, and what its runs are like: the fields of a JobSchedule, with its defaults and bounds. */
 export interface ScheduleOptions {
@@ -76,7 +76,15 @@ export async function schedule(
 /** Create or edit many schedules in one statement, all or none. Of two entries of one name, the last one counts. */
 export async function scheduleMany(query: Query, definitions: readonly ScheduleDefinition[]): Promise<Scheduled[]> {
   const sql = "select id::text, answer from wakeboard.schedule_many($1::text::jsonb)";
-  return rowsOf<Scheduled>(query, sql, [JSON.stringify(definitions.map(encoded))]);
+  const rows = definitions.map((definition, place) => {
+    try {
+      return encoded(definition);
+    } catch (error) {
+      if (definitions.length === 1 || !(error instanceof InvalidValue)) throw error;
+      throw new InvalidValue(`schedules[${place}] (${definition.name}): ${error.message}`, { cause: error.cause });
+    }
+  });
+  return rowsOf<Scheduled>(query, sql, [JSON.stringify(rows)]);
 }
 
 /** Remove a schedule. False: there is none. Its queued and failed runs are cancelled, running ones finish. */
@@ -123,25 +131,24 @@ async function called<Answer>(query: Query, name: string, ...texts: string[]): P
   return (await rowsOf<{ answer: Answer }>(query, sql, texts))[0]!.answer;
 }
 
-/** The keys of a ScheduleDefinition. */
-const KEYS: Record<keyof ScheduleDefinition, true> = {
-  name: true, jobType: true, payload: true, cron: true, timeZone: true, everySeconds: true, at: true, startsAt: true, endsAt: true,
-  queue: true, priority: true, limitKey: true, concurrencyPolicy: true, catchUp: true, catchUpLimit: true, startingDeadlineSeconds: true,
-  jitterSeconds: true, dstGap: true, dstOverlap: true, suspended: true, suspendAfterDead: true, maxAttempts: true, timeoutSeconds: true,
-  backoff: true, backoffBaseSeconds: true, backoffCapSeconds: true, expectSuccessWithinSeconds: true, alertAfterMissed: true,
+const KINDS: Record<keyof ScheduleDefinition, "text" | "number" | "time" | "switch" | "JSON"> = {
+  name: "text", jobType: "text", payload: "JSON", cron: "text", timeZone: "text", everySeconds: "number", at: "time", startsAt: "time",
+  endsAt: "time", queue: "text", priority: "number", limitKey: "text", concurrencyPolicy: "text", catchUp: "text", catchUpLimit: "number",
+  startingDeadlineSeconds: "number", jitterSeconds: "number", dstGap: "text", dstOverlap: "text", suspended: "switch",
+  suspendAfterDead: "number", maxAttempts: "number", timeoutSeconds: "number", backoff: "text", backoffBaseSeconds: "number",
+  backoffCapSeconds: "number", expectSuccessWithinSeconds: "number", alertAfterMissed: "number",
 };
 const UNIT_S: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400 };
-const TIMES = new Set(["at", "starts_at", "ends_at"]);
 
 /** The arguments of the SQL function: limitKey is limit_key, timeoutSeconds is timeout_s, and everySeconds is every. */
 function encoded(definition: ScheduleDefinition): object {
   return Object.fromEntries(Object.entries(definition).map(([key, value]) => {
-    if (!Object.hasOwn(KEYS, key)) throw new InvalidValue(`${key} is no option of a schedule; write one of ${Object.keys(KEYS).join(", ")}`);
+    const kind = Object.hasOwn(KINDS, key) && KINDS[key as keyof ScheduleDefinition];
+    if (!kind) throw new InvalidValue(`${key} is no option of a schedule; write one of ${Object.keys(KINDS).join(", ")}`);
     const name = key.replace(/Seconds$/, "S").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-    if (key === "payload") encodedPayload(value);
-    if (value instanceof Date) return [name, encodedTime(key, value)];
-    if (typeof value === "number" && key !== "payload" && !Number.isSafeInteger(value)) throw new InvalidValue(`${key} is ${value}; write a whole number`);
-    if (/Seconds$/.test(key) && value != null && typeof value !== "number") throw new InvalidValue(`${key} is ${value}; write a whole number`);
+    if (kind === "JSON") encodedPayload(value);
+    else if (value instanceof Date) return [name, encodedTime(key, value)];
+    else if (typeof value === "number" || (kind === "number" && value != null)) wholeNumber(key, value);
     if (key === "everySeconds") return ["every", value == null ? null : `${value} s`];
     return [name, value];
   }));
@@ -149,8 +156,8 @@ function encoded(definition: ScheduleDefinition): object {
 
 function decoded(args: Record<string, any>): ScheduleDefinition {
   return Object.fromEntries(Object.entries(args).map(([key, value]) => {
-    if (key === "every") return ["everySeconds", parseInt(value) * UNIT_S[value.at(-1)]!];
-    const name = key.replace(/_s$/, "_seconds").replace(/_([a-z])/g, (_, letter) => letter.toUpperCase());
-    return [name, TIMES.has(key) ? new Date(value) : value];
+    const option = optionOf(key);
+    if (key === "every") return [option, parseInt(value) * UNIT_S[value.at(-1)]!];
+    return [option, KINDS[option as keyof ScheduleDefinition] === "time" ? new Date(value) : value];
   })) as unknown as ScheduleDefinition;
 }
