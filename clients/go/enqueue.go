@@ -6,11 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"time"
 )
 
-// EnqueueOptions are the optional arguments of Enqueue. A zero value means the default.
+// EnqueueOptions are the optional arguments of Enqueue. A zero value means the default. Durations are whole seconds.
 type EnqueueOptions struct {
 	Queue          string
 	Priority       int // 5 is claimed first, 1 last
@@ -46,9 +45,12 @@ func Enqueue(ctx context.Context, tx Querier, jobType string, payload any, optio
 		" if_exists => case when $12::boolean then 'replace' else 'keep' end, after => $13::bigint[]," +
 		" after_uuids => array(select nullif(parent, '')::uuid from unnest($16::text[]) with ordinality as listed (parent, at) order by at)," +
 		" traceparent => nullif($14::text, ''), tracestate => nullif($15::text, ''))"
+	if err := checkDurations(options); err != nil {
+		return run, err
+	}
 	encoded, err := json.Marshal(payload)
 	if err != nil {
-		return run, fmt.Errorf("the payload of %s is not JSON: %w", jobType, err)
+		return run, fmt.Errorf("%w: the payload of %s is not JSON: %w", ErrInvalidValue, jobType, err)
 	}
 	var ids []int64
 	var uuids []string
@@ -59,7 +61,7 @@ func Enqueue(ctx context.Context, tx Querier, jobType string, payload any, optio
 		ids, uuids = append(ids, parent.ID), append(uuids, parent.UUID)
 	}
 	err = call(ctx, tx, sql, []any{jobType, string(encoded), options.Queue, options.Priority, options.RunAt, options.IdempotencyKey,
-		options.LimitKey, options.MaxAttempts, math.Ceil(options.Timeout.Seconds()), math.Ceil(options.UniqueFor.Seconds()), options.UniqueBy,
+		options.LimitKey, options.MaxAttempts, int64(options.Timeout / time.Second), int64(options.UniqueFor / time.Second), options.UniqueBy,
 		options.Replace, ids, options.TraceParent, options.TraceState, uuids}, &run.ID, &run.UUID, &run.Created, &run.Status)
 	return run, err
 }

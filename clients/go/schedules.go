@@ -4,14 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // ScheduleOptions say when a schedule is due, and what its runs are like: the fields of a JobSchedule. A zero value means the
-// default. One of Cron, Every and At says when it is due; without them it runs only on demand.
+// default. One of Cron, Every and At says when it is due; without them it runs only on demand. Durations are whole seconds.
 type ScheduleOptions struct {
 	Cron                string        `json:"cron,omitempty"`
 	TimeZone            string        `json:"time_zone,omitempty"`
@@ -81,11 +80,19 @@ func Schedule(ctx context.Context, tx Querier, name, jobType string, payload any
 
 // ScheduleMany creates or edits many schedules in one statement, all or none. Of two entries of one name, the last one counts.
 func ScheduleMany(ctx context.Context, tx Querier, definitions []ScheduleDefinition) ([]Scheduled, error) {
-	encoded, err := json.Marshal(append([]ScheduleDefinition{}, definitions...))
-	if err != nil {
-		return nil, fmt.Errorf("a payload is not JSON: %w", err)
+	rows := make([]string, len(definitions))
+	for at, definition := range definitions {
+		row, err := definition.MarshalJSON()
+		if err != nil && len(definitions) > 1 {
+			err = fmt.Errorf("schedules[%d] (%s): %w", at, definition.Name, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows[at] = string(row)
 	}
-	return read[[]Scheduled](ctx, tx, "select coalesce(json_agg(made), '[]')::text from wakeboard.schedule_many($1::text::jsonb) as made", string(encoded))
+	const query = "select coalesce(json_agg(made), '[]')::text from wakeboard.schedule_many($1::text::jsonb) as made"
+	return read[[]Scheduled](ctx, tx, query, "["+strings.Join(rows, ",")+"]")
 }
 
 // Unschedule removes a schedule. False: there is none. Its queued and failed runs are cancelled, running ones finish.
@@ -136,8 +143,17 @@ func read[Answer any](ctx context.Context, tx Querier, query string, args ...any
 	return answer, err
 }
 
-// MarshalJSON writes the arguments of the SQL function.
-func (d ScheduleDefinition) MarshalJSON() ([]byte, error) { return json.Marshal(d.arguments()) }
+// MarshalJSON writes the arguments of the SQL function. The error is ErrInvalidValue.
+func (d ScheduleDefinition) MarshalJSON() ([]byte, error) {
+	if err := checkDurations(d.ScheduleOptions); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(d.arguments())
+	if err != nil {
+		return nil, fmt.Errorf("%w: the schedule %s is not JSON: %w", ErrInvalidValue, d.Name, err)
+	}
+	return text, nil
+}
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (d *ScheduleDefinition) UnmarshalJSON(text []byte) error {
@@ -161,13 +177,13 @@ func (d *ScheduleDefinition) arguments() any {
 	}
 }
 
-// seconds are whole ones in JSON, rounded up.
+// seconds are a number in JSON.
 type seconds time.Duration
 
 func (s seconds) IsZero() bool { return s == 0 }
 
 func (s seconds) MarshalJSON() ([]byte, error) {
-	return json.Marshal(math.Ceil(time.Duration(s).Seconds()))
+	return strconv.AppendInt(nil, int64(time.Duration(s)/time.Second), 10), nil
 }
 
 func (s *seconds) UnmarshalJSON(text []byte) error {
@@ -182,7 +198,7 @@ type interval time.Duration
 func (i interval) IsZero() bool { return i == 0 }
 
 func (i interval) MarshalText() ([]byte, error) {
-	return []byte(strconv.FormatFloat(time.Duration(i).Seconds(), 'f', -1, 64) + " s"), nil
+	return append(strconv.AppendInt(nil, int64(time.Duration(i)/time.Second), 10), " s"...), nil
 }
 
 func (i *interval) UnmarshalText(text []byte) error {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -58,3 +59,19 @@ def test_the_go_client_writes_what_its_transactions_commit(database: str) -> Non
     assert parents[0] == (int(later), int(first))
     assert len(parents) == 2  # the other one is of the transaction of database/sql
     assert given == known
+
+
+def test_a_refusal_of_the_go_client_names_its_own_options(database: str) -> None:
+    environment = {**inherited_environment(), "TEST_DSN": database}
+    printed = subprocess.check_output(
+        [str(go_worker("transactions")), "refusals"], env=environment, text=True, timeout=60
+    )
+    fractions = [line for line in printed.splitlines() if "write whole seconds, such as 90 * time.Second" in line]
+    assert "Timeout Timeout is 60ns; write whole seconds, such as 90 * time.Second" in fractions
+    assert len(fractions) == 3 * (7 + 2) + 1
+    for line in printed.splitlines():
+        words = re.sub(r"\"[^\"]*\"|\([^)]*\)|send_mail", "", line)
+        assert re.match(r"(.+) \1 ", line), line
+        assert "_" not in words, line
+    assert "name name is" in printed
+    assert "; UnscheduleAll takes a pattern" in printed

@@ -1,5 +1,5 @@
 // The program with which a test enqueues and schedules in transactions, of pgx and of database/sql. With the arguments ID, UUID,
-// SECRET and EXPIRES, seconds since 1970, it prints a run token.
+// SECRET and EXPIRES, seconds since 1970, it prints a run token. With the argument refusals, it prints what is refused.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"os"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,12 +33,16 @@ func check(err error) {
 }
 
 func main() {
-	if len(os.Args) > 1 {
+	if len(os.Args) > 2 {
 		printToken(os.Args[1:])
 		return
 	}
 	conn, err := pgx.Connect(ctx, os.Getenv("TEST_DSN"))
 	check(err)
+	if len(os.Args) > 1 {
+		printRefusals(conn)
+		return
+	}
 	enqueue := func(jobType string, options wakeboard.EnqueueOptions, end error) (run wakeboard.Enqueued) {
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
 			run, err = wakeboard.Enqueue(ctx, tx, jobType, map[string]int{"order": 42}, options)
@@ -114,4 +119,70 @@ func everyOption(conn *pgx.Conn) {
 	again, err := wakeboard.Unschedule(ctx, conn, "customers/42-report")
 	check(err)
 	fmt.Println(same, paused, resumed, removed, again)
+}
+
+// printRefusals prints, in each line, the name of an option or a function, and the sentence of the error, which is ErrInvalidValue.
+func printRefusals(conn *pgx.Conn) {
+	refused := func(name string, err error) {
+		if !errors.Is(err, wakeboard.ErrInvalidValue) {
+			log.Fatal(name, " is not refused: ", err)
+		}
+		fmt.Println(name, strings.TrimPrefix(err.Error(), wakeboard.ErrInvalidValue.Error()+": "))
+	}
+	schedule := func(options wakeboard.ScheduleOptions) error {
+		_, err := wakeboard.Schedule(ctx, conn, "customers/43", "send_report", nil, options)
+		return err
+	}
+	enqueue := func(options wakeboard.EnqueueOptions) error {
+		_, err := wakeboard.Enqueue(ctx, conn, "send_mail", nil, options)
+		return err
+	}
+	for _, duration := range []time.Duration{60, 1500 * time.Millisecond, -time.Millisecond} {
+		for _, name := range durations(wakeboard.ScheduleOptions{}) {
+			var options wakeboard.ScheduleOptions
+			reflect.ValueOf(&options).Elem().FieldByName(name).SetInt(int64(duration))
+			refused(name, schedule(options))
+		}
+		for _, name := range durations(wakeboard.EnqueueOptions{}) {
+			var options wakeboard.EnqueueOptions
+			reflect.ValueOf(&options).Elem().FieldByName(name).SetInt(int64(duration))
+			refused(name, enqueue(options))
+		}
+	}
+	for name, options := range map[string]wakeboard.ScheduleOptions{
+		"TimeZone": {TimeZone: "Etc/time_zone"}, "Every": {Every: 367 * 24 * time.Hour}, "At": {At: noon.AddDate(200, 0, 0)},
+		"StartsAt": {StartsAt: noon}, "EndsAt": {StartsAt: noon, EndsAt: noon.Add(-time.Hour)}, "Queue": {Queue: "no queue"}, "Priority": {Priority: 6},
+		"LimitKey": {LimitKey: "limit_key:"}, "ConcurrencyPolicy": {ConcurrencyPolicy: "catch_up"}, "CatchUp": {CatchUp: "catch_up"},
+		"CatchUpLimit": {CatchUpLimit: -1}, "StartingDeadline": {StartingDeadline: -time.Second}, "Jitter": {Jitter: -time.Second},
+		"DSTGap": {DSTGap: "dst_gap"}, "DSTOverlap": {DSTOverlap: "dst_gap"}, "SuspendAfterDead": {SuspendAfterDead: 3},
+		"MaxAttempts": {MaxAttempts: -1}, "Timeout": {Timeout: -time.Second}, "Backoff": {Backoff: "backoff is"},
+		"BackoffBase": {BackoffBase: -time.Second}, "BackoffCap": {BackoffBase: 9 * time.Second, BackoffCap: time.Second},
+		"ExpectSuccessWithin": {ExpectSuccessWithin: time.Minute}, "AlertAfterMissed": {Every: time.Minute, AlertAfterMissed: 2},
+		"Cron,": {Cron: "@daily", Every: time.Hour},
+	} {
+		refused(name, schedule(options))
+	}
+	refused("UniqueFor", enqueue(wakeboard.EnqueueOptions{UniqueFor: -time.Second}))
+	_, err := wakeboard.Unschedule(ctx, conn, "customers/*")
+	refused("name", err)
+	_, err = wakeboard.Enqueue(ctx, conn, "send_mail", make(chan int), wakeboard.EnqueueOptions{})
+	refused("the payload of send_mail is not JSON:", err)
+	_, err = wakeboard.Schedule(ctx, conn, "customers/43", "send_report", make(chan int), wakeboard.ScheduleOptions{})
+	refused("the schedule customers/43 is not JSON:", err)
+	_, err = wakeboard.ScheduleMany(ctx, conn, []wakeboard.ScheduleDefinition{{Name: "customers/42", JobType: "sync"},
+		{Name: "customers/43", JobType: "sync", ScheduleOptions: wakeboard.ScheduleOptions{Timeout: 60}}})
+	refused("schedules[1] (customers/43):", err)
+	_, err = wakeboard.ScheduleMany(ctx, conn, []wakeboard.ScheduleDefinition{{Name: "customers/42", JobType: "sync"},
+		{Name: "customers/job_type", JobType: "sync"}})
+	refused("schedules[1] (customers/job_type):", err)
+}
+
+// durations returns the names of the fields of options that are durations.
+func durations(options any) (names []string) {
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(options)) {
+		if field.Type == reflect.TypeFor[time.Duration]() {
+			names = append(names, field.Name)
+		}
+	}
+	return names
 }
