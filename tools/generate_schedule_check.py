@@ -296,7 +296,7 @@ def _about(column: str, sentence: str) -> str:
 def _in_columns(sentence: str) -> str:
     return (
         sentence.replace("of schedule or every, which", "of a cron expression or an interval, which")
-        .replace("of schedule or after, which", "of a cron expression, an interval or a moment, which")
+        .replace("of schedule, every, at or after, which", "of a cron expression, an interval or a moment, which")
         .replace("startingDeadlineSeconds", "starting_deadline_s")
         .replace("jitterSeconds", "jitter_s")
         .replace("suspendAfterDead", "suspend_after_dead")

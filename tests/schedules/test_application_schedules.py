@@ -140,6 +140,7 @@ async def test_applications_and_declared_schedules_never_change_each_other(store
         ),
         ({"at": datetime(2031, 1, 1, tzinfo=UTC)}, "cron, every and at exclude each other"),
         ({"catch_up_limit": 7}, "catch_up_limit is 7, but only All has a limit; write catch_up All, or leave it out"),
+        ({"cron": "every 0s"}, "s, m, h or d, from 1s to 366d; write for example every 90m"),
         *(({"cron": line}, "write for example every 90m") for line in ("every 0.5s", "90m", "Every 5m", "every")),
         *(({"cron": line}, "or at 2026-12-01T08:00:00Z") for line in ("2027-01-04 08:00", "At 2027-01-04T08:00:00Z")),
         ({"cron": "every 5x"}, 'schedule "every 5x": '),

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 PATTERN: Final = "[1-9][0-9]{0,7}[smhd]"
-INTERVAL_IN_WORDS: Final = "a whole number with s, m, h or d, at most 366d"
+INTERVAL_IN_WORDS: Final = "a whole number with s, m, h or d, from 1s to 366d"
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION: Final = re.compile(PATTERN)
 

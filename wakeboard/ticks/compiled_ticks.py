@@ -51,7 +51,7 @@ def compile_ticks(
         seconds = parse_duration(schedule.removeprefix(EVERY))
         if seconds is None or seconds > LONGEST_INTERVAL:
             raise InvalidSchedule(
-                f'schedule is "{schedule[:100]}"; write an interval up to 366d, for example every 90m'
+                f'schedule is "{schedule[:100]}"; write an interval from 1s to 366d, for example every 90m'
             )
         text = f"{EVERY}{seconds} {first or 0}"
     elif schedule.startswith(AT):

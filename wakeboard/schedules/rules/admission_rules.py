@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from wakeboard.schedules.rules.job_schedule import OWN_TICKS
+from wakeboard.text.durations import INTERVAL_IN_WORDS
 from wakeboard.text.durations import PATTERN as DURATION
 from wakeboard.text.name_patterns import RESERVED, RESERVED_IN_WORDS
 from wakeboard.ticks.compiled_ticks import LAST_YEAR, LONGEST_INTERVAL
@@ -118,7 +120,7 @@ _SECONDS: Final = (
 )
 INTERVAL: Rule = {
     "rule": f"!self.matches('^{DURATION}$') || {_SECONDS} <= {LONGEST_INTERVAL}",
-    "message": "an interval is a whole number with s, m, h or d, at most 366d; write for example 90m",
+    "message": f"an interval is {INTERVAL_IN_WORDS}; write for example 90m",
 }
 
 # ------------------------------------------------------------------------------- at, startsAt, endsAt
@@ -185,15 +187,13 @@ _AFTER_SAYS_WHEN: Rule = {
 }
 DEAD_RUNS_ARE_OF_ITS_OWN_TICKS: Rule = {
     "rule": "!has(self.suspendAfterDead) || has(self.schedule) || has(self.every) || has(self.at) || has(self.after)",
-    "message": "suspendAfterDead stops the ticks of schedule or after, which are absent; write one of them, or leave "
-    "it out",
+    "message": f"suspendAfterDead stops {OWN_TICKS}; write one of them, or leave it out",
     "fieldPath": ".suspendAfterDead",
 }
 SUCCESS_IS_EXPECTED_OF_ITS_OWN_TICKS: Rule = {
     "rule": "!has(self.expectSuccessWithinSeconds) || has(self.schedule) || has(self.every) || has(self.at)"
     " || has(self.after)",
-    "message": "expectSuccessWithinSeconds counts from the ticks of schedule or after, which are absent; write one "
-    "of them, or leave it out",
+    "message": f"expectSuccessWithinSeconds counts from {OWN_TICKS}; write one of them, or leave it out",
     "fieldPath": ".expectSuccessWithinSeconds",
 }
 MISSED_TICKS_ARE_EXPECTED_TO_SUCCEED: Rule = {

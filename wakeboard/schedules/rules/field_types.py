@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import date, datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from pydantic.alias_generators import to_camel
@@ -19,6 +20,10 @@ from wakeboard.text.similar_names import closest
 from wakeboard.ticks.compiled_ticks import LAST_YEAR, LONGEST_INTERVAL, MOMENTS, utc_text
 from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard.ticks.zones import known_zones, unknown_zone
+
+
+# A time with an offset: if it is none, its month, day, hour, minute or second does not exist.
+_COMPLETE: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d([.,]\d+)?)?([Zz]|[+-]\d\d(:?\d\d)?)")
 
 
 def _check_cron(expression: str) -> str:
@@ -55,15 +60,20 @@ def _canonical(payload: object) -> object:
 def _require_unit(written: object) -> object:
     number = written if isinstance(written, str) else str(written) if type(written) is int else ""
     if number.isdecimal():
-        raise refusal(f"every is {written!r}, which has no unit; write {INTERVAL_IN_WORDS}, for example {number}s")
+        example = f"{number}s" if _is_interval(f"{number}s") else "90m"
+        raise refusal(f"every is {written!r}, which has no unit; write {INTERVAL_IN_WORDS}, for example {example}")
     return written
 
 
 def _check_interval(interval: str) -> str:
-    seconds = parse_duration(interval)
-    if seconds is None or seconds > LONGEST_INTERVAL:
+    if not _is_interval(interval):
         raise refusal(f'every is "{interval}"; write {INTERVAL_IN_WORDS}, for example 90m')
     return interval
+
+
+def _is_interval(text: str) -> bool:
+    seconds = parse_duration(text)
+    return seconds is not None and seconds <= LONGEST_INTERVAL
 
 
 def _text_of_time(written: object) -> object:
@@ -79,9 +89,10 @@ def _check_moment(moment: str, info: ValidationInfo) -> str:
     if written is not None and written.tzinfo is not None and int(written.timestamp() // 1) in MOMENTS:
         return utc_text(written)
     name = to_camel(info.field_name or "")
-    raise refusal(
-        f'{name} is "{moment}"; write a time with an offset, up to {LAST_YEAR}, for example 2026-12-01T08:00:00Z'
-    )
+    wanted = f"a time with an offset, up to {LAST_YEAR}"
+    if written is None and _COMPLETE.fullmatch(moment):
+        wanted = "a time that exists"
+    raise refusal(f'{name} is "{moment}"; write {wanted}, for example 2026-12-01T08:00:00Z')
 
 
 CronExpression = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_cron)]

@@ -43,6 +43,8 @@ _DAY: Final = 86_400  # seconds
 _LONGEST: Final = 31 * _DAY  # the longest duration that the database accepts
 _YEAR: Final = 365 * _DAY
 
+OWN_TICKS: Final = "the ticks of schedule, every, at or after, which are absent"
+
 
 class CatchUp(Declared):
     """What becomes of the due ticks after an outage or a pause: when the oldest of them is over five minutes late.
@@ -241,7 +243,7 @@ class JobScheduleSpec(Declared):
         default=None,
         description="After this many dead runs of its ticks in a row it creates no more. The first tick after a pause "
         "runs as a probe; the pause doubles from 1 minute to 1 hour. A run that succeeds, or `wakeboard resume`, ends "
-        "this. Runs that a user or an application requests are not affected. It needs schedule or after. "
+        "this. Runs that a user or an application requests are not affected. It needs schedule, every, at or after. "
         "Absent: never.",
         examples=[3],
     )
@@ -250,7 +252,7 @@ class JobScheduleSpec(Declared):
         description="A tick whose run has not succeeded this many seconds after it has missed this: the schedule is"
         " not Healthy until a tick succeeds, and the alert successMissed opens if it has receivers. The time counts"
         " from when the run was created, if that was later. "
-        "Ticks that create no run, such as skipped ones, and backfills do not count. It needs schedule or after. "
+        "Ticks that create no run, such as skipped ones, and backfills do not count. It needs schedule, every, at or after. "
         "Absent: nothing is expected.",
         examples=[3600],
     )
@@ -315,8 +317,7 @@ class JobScheduleSpec(Declared):
     def _dead_runs_are_of_its_own_ticks(self) -> Self:
         if self.suspend_after_dead is not None and self.timing is None and self.after is None:
             raise refusal(
-                "spec.suspendAfterDead stops the ticks of spec.schedule or spec.after, which are absent; write one of "
-                "them, or leave suspendAfterDead out"
+                f"spec.suspendAfterDead stops {OWN_TICKS}; write one of them, or leave suspendAfterDead out"
             )
         return self
 
@@ -330,8 +331,8 @@ class JobScheduleSpec(Declared):
                 )
         elif self.timing is None and self.after is None:
             raise refusal(
-                "spec.expectSuccessWithinSeconds counts from the ticks of spec.schedule or spec.after, which are"
-                " absent; write one of them, or leave expectSuccessWithinSeconds out"
+                f"spec.expectSuccessWithinSeconds counts from {OWN_TICKS}; write one of them, or leave"
+                " expectSuccessWithinSeconds out"
             )
         return self
 

@@ -169,7 +169,7 @@ begin
            * case right(def.schedule, 1) when 's' then 1 when 'm' then 60 when 'h' then 3600 else 86400 end
         > 31622400 end
         then format('schedule %s: an interval is a whole number with s, m, h or d'
-        ', at most 366d; write for example every 90m', to_json(left(def.schedule, 100)))
+        ', from 1s to 366d; write for example every 90m', to_json(left(def.schedule, 100)))
       when def.schedule like 'at %' and def.schedule !~ '^at (19[7-9]|20[0-9])[0-9]-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-'
         '3])(:[0-5][0-9]){2}Z$'
         then format('schedule %s: write a time in UTC, from 1970 to 2099; write f'
