@@ -156,7 +156,8 @@ def test_the_notices_of_a_page_are_sentences(database: str, board: str):
 
 def test_secrets_in_the_payload_are_hidden(database: str, board: str):
     with schedules_in(database) as schedules:
-        number = schedules.add("job", payload={"api": {"token": "s3cret-value"}, "amount": 3})
+        payload = {"api": {"token": "s3cret-value"}, "amount": 3, "text": "x" * 400}
+        number = schedules.add("job", payload=payload, expect_success_within_s=90)
 
     page = get(board, f"/schedules/{number}")
 
@@ -164,7 +165,12 @@ def test_secrets_in_the_payload_are_hidden(database: str, board: str):
     assert yaml.safe_load(page.all(r"<pre[^>]*>(.*?)</pre>")[0])["spec"]["payload"] == {
         "api": {"token": "***"},
         "amount": 3,
+        "text": "x" * 400,
     }
+    (shown,) = page.all("<dt>Payload</dt><dd><code>(.*?)</code>")
+    assert shown.startswith('{"api": {"token": "***"}, "text": "xxx')
+    assert shown.endswith("xxx…")
+    assert page.all("<dt>Expects</dt><dd>(.*?)</dd>") == ["a success within 90s of each tick"]
     assert "1 value of the payload is hidden because of the key." in page.text
 
 

@@ -17,6 +17,7 @@ from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.dependencies.queries import read_blocking_reasons
 from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.schedules.rules.spec_document import document_text, spec_document, yaml_text
+from wakeboard.text.humanize import expectation
 from wakeboard.text.mask_json import mask_json
 from wakeboard.text.object_ids import is_id
 from wakeboard.text.sanitize import one_line
@@ -52,6 +53,7 @@ TICKS_SHOWN: Final = 10
 LIVE_SHOWN: Final = 10
 PAST_SHOWN: Final = 25
 BACKFILLS_SHOWN: Final = 5
+_SHOWN_PAYLOAD: Final = 300  # characters
 SHOWN_ELSEWHERE: Final = frozenset(
     {
         "advice",
@@ -121,7 +123,7 @@ class ScheduleModel:
 
     `ticks`: None if there are none or they cannot be computed, then `ticks_error` says why. `ticks_from`: they are the
     first ones after this time. `written`: the YAML as users write it, with `masked` values of its payload hidden
-    because of their keys; `defaults`: the fields that it leaves out.
+    because of their keys; `payload`: its beginning, in one line; `defaults`: the fields that it leaves out.
     `same_name`: other schedules with this name, by source. `older`: the link to earlier runs. `charts`: of its runs.
     """
 
@@ -132,7 +134,9 @@ class ScheduleModel:
     ticks_from: datetime
     ticks_from_text: str
     written: str
+    payload: str
     masked: int
+    expects: str | None
     defaults: str
     same_name: list[dict[str, Any]]
     only_skipped: bool
@@ -196,7 +200,8 @@ async def _schedule(request: BoardRequest, schedule_id: int, same_name: list[dic
     row = found.schedule
     starts = _ticks_from(request.query.get("from"), row["time_zone"], found.now)
     ticks, error = _ticks(row, starts)
-    payload = mask_json(json.dumps(row["payload"]))
+    payload = mask_json(json.dumps(row["payload"], ensure_ascii=False))
+    shown, expected = one_line(payload.text), row["expect_success_within_s"]
     written, defaults = spec_document({**row, "payload": json.loads(payload.text)})
     model = ScheduleModel(
         found,
@@ -206,7 +211,9 @@ async def _schedule(request: BoardRequest, schedule_id: int, same_name: list[dic
         starts,
         request.query.get("from", ""),
         document_text(row["namespace"], row["name"], written),
+        shown if len(shown) <= _SHOWN_PAYLOAD else f"{shown[:_SHOWN_PAYLOAD]}…",
         payload.masked,
+        None if expected is None else expectation(expected, row["alert_after_missed"]),
         yaml_text(defaults),
         same_name or [],
         only_skipped,
