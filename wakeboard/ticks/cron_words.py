@@ -55,7 +55,7 @@ def _span(seconds: int) -> str:
 
 
 def _moment(instant: int) -> str:
-    return f"{moment_of(instant):%Y-%m-%d %H:%M UTC}"
+    return f"{moment_of(instant):{'%Y-%m-%d %H:%M:%S UTC' if instant % 60 else '%Y-%m-%d %H:%M UTC'}}"
 
 
 def cron_in_words(fields: CronFields) -> str:
