@@ -79,7 +79,7 @@ def _choices(found: Sequence[ScheduleName]) -> str:
 
 def _suggestion(text: str, names: Sequence[ScheduleName]) -> str:
     if not names:
-        return ": there are no schedules yet (`wakeboard apply DIR` creates them)."
+        return ": there are no schedules yet (`wakeboard apply DIR` creates them, or an application)."
     by_name = {known.name: known.short for known in names} | {known.short: known.short for known in names}
     close = closest(text, by_name)
     return f"; did you mean {close}?" if close else ": `wakeboard schedules` lists them."
