@@ -8,6 +8,7 @@ refused with the same sentences.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, Ty
 from wakeboard.engine.enqueue import check_texts, payload_json
 from wakeboard.engine.refused_job import is_iterable, shown
 from wakeboard.engine.typed_payloads import plain_payload
-from wakeboard.errors import InvalidValue
+from wakeboard.errors import InvalidValue, Locked
 from wakeboard.store.callers_connection import callers_connection
 from wakeboard.store.statements import checked_call
 from wakeboard.text.canonical_json import check_payload
@@ -25,7 +26,7 @@ from wakeboard.text.durations import parse_duration
 from wakeboard.text.similar_names import closest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Mapping
+    from collections.abc import Awaitable, Generator, Iterable, Mapping
 
     from wakeboard.engine.enqueue import BackoffStrategy
     from wakeboard.store.callers_connection import AwaitableConnection, BlockingConnection
@@ -191,7 +192,7 @@ def schedule(
     _check(name, job_type, options)
     text = payload_json({} if payload is None else plain_payload(payload))
     values = (name, job_type, text, *options.values())
-    return over.call(_statement(tuple(options)), values, lambda rows: Scheduled(*rows[0]))
+    return over.call(_statement(tuple(options)), values, lambda rows: Scheduled(*rows[0]), _naming(name))
 
 
 @overload
@@ -312,6 +313,16 @@ def _call_with_texts(conn: _Connection, query: bytes, **arguments: str) -> Any:
     over = callers_connection(conn)
     check_texts(**arguments)
     return over.call(query, tuple(arguments.values()), lambda rows: rows[0][0])
+
+
+@contextmanager
+def _naming(name: str) -> Generator[None]:
+    """Names the schedule in `Locked`, as `schedule_many` does in SQL: `schedule` spares the subtransaction for that."""
+    try:
+        yield
+    except Locked as problem:
+        problem.args = (f"{name}: {problem}",)
+        raise
 
 
 @lru_cache(maxsize=256)

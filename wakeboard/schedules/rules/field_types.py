@@ -21,7 +21,6 @@ from wakeboard.ticks.compiled_ticks import LAST_YEAR, LONGEST_INTERVAL, MOMENTS,
 from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard.ticks.zones import known_zones, unknown_zone
 
-
 # A time with an offset: if it is none, its month, day, hour, minute or second does not exist.
 _COMPLETE: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d([.,]\d+)?)?([Zz]|[+-]\d\d(:?\d\d)?)")
 

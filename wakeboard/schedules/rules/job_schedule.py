@@ -252,8 +252,8 @@ class JobScheduleSpec(Declared):
         description="A tick whose run has not succeeded this many seconds after it has missed this: the schedule is"
         " not Healthy until a tick succeeds, and the alert successMissed opens if it has receivers. The time counts"
         " from when the run was created, if that was later. "
-        "Ticks that create no run, such as skipped ones, and backfills do not count. It needs schedule, every, at or after. "
-        "Absent: nothing is expected.",
+        "Ticks that create no run, such as skipped ones, and backfills do not count. It needs schedule, every, at or "
+        "after. Absent: nothing is expected.",
         examples=[3600],
     )
     alert_after_missed: Annotated[int, Field(ge=1, le=100)] | None = Field(
@@ -316,9 +316,7 @@ class JobScheduleSpec(Declared):
     @model_validator(mode="after")
     def _dead_runs_are_of_its_own_ticks(self) -> Self:
         if self.suspend_after_dead is not None and self.timing is None and self.after is None:
-            raise refusal(
-                f"spec.suspendAfterDead stops {OWN_TICKS}; write one of them, or leave suspendAfterDead out"
-            )
+            raise refusal(f"spec.suspendAfterDead stops {OWN_TICKS}; write one of them, or leave suspendAfterDead out")
         return self
 
     @model_validator(mode="after")

@@ -9,7 +9,7 @@ set lock_timeout = '2s'
 as $$
 begin
   perform remove_definitions('app', ids);
-  perform refuse_locked()
+  perform refuse_locked_schedule(ids)
     where exists (select from job_runs as run where run.definition_id = any (ids) and run.status in ('queued', 'failed'));
   update job_definitions as def set success_due_at = null, success_missed_at = null where def.id = any (ids);
 end

@@ -12,11 +12,14 @@ begin
   if most <= (select count(*) from (
                 select from job_definitions
                  where source = 'app' and namespace = in_namespace and removed_at is null limit most) as known) then
-    raise exception using errcode = '22023', message = format(
-      'the namespace %s has all the schedules of applications that it may have: the bound is %s, set by an administrator;'
-      ' remove some of them first', in_namespace, most);
+    raise exception using errcode = '22023', message = case most
+      when 0 then format('the namespace %s takes no new schedules of applications: the bound is 0, set by an administrator', in_namespace)
+      else format('the namespace %s has all the schedules of applications that it may have: the bound is %s, set by an administrator;'
+                  ' remove some of them first', in_namespace, most) end;
   end if;
 exception when lock_not_available then
-  perform refuse_locked();
+  raise exception using errcode = '55P03', message = format(
+    'the namespace %s has a bound, so callers that create schedules in it wait for each other, and another one keeps it; try again',
+    in_namespace);
 end
 $$;

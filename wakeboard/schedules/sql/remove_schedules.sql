@@ -50,6 +50,6 @@ begin
   end loop;
   return cardinality(mine);
 exception when lock_not_available then
-  perform refuse_locked();
+  perform refuse_locked_schedule(ids);
 end
 $$;

@@ -107,8 +107,11 @@ begin
   return query select * from unnest(ids, answers);
 exception
   when lock_not_available then
-    raise exception using errcode = '55P03',
-      message = concat(current || ': ', 'another transaction keeps a lock that this needs; try again');
+    if sqlerrm like '%; try again' then      -- a sentence of ours, such as the one about a bound
+      raise exception using errcode = '55P03', message = concat(current || ': ', sqlerrm);
+    end if;
+    perform refuse_locked(coalesce(current, created_elsewhere(
+      array(select value ->> 'name' from jsonb_array_elements(schedules) as value))));
   when data_exception or check_violation or not_null_violation then
     if (case jsonb_typeof(schedules) when 'array' then jsonb_array_length(schedules) > 1 end) then     -- find the wrong one
       for place in 0 .. jsonb_array_length(schedules) - 1 loop

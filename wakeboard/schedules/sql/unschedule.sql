@@ -55,6 +55,6 @@ begin
   perform remove_schedules(array[def.id]);
   return true;
 exception when lock_not_available then
-  perform refuse_locked();
+  perform refuse_locked(concat(in_namespace, '/', short));
 end
 $$;

@@ -9,16 +9,17 @@ returns integer language plpgsql security definer
 set lock_timeout = '2s'
 as $$
 declare
+  matching bigint[];
   removed integer;
   ended bigint[];
 begin
+  matching := array(select id from application_schedules(pattern, '', null)
+                    union all select id from application_schedules(pattern, '', null, ended => true));
   begin                                      -- all of them, in the order in which schedule_many and callers edit them
-    perform from job_definitions as def
-      where def.id = any (array(select id from application_schedules(pattern, '', null)
-                                union all select id from application_schedules(pattern, '', null, ended => true)))
+    perform from job_definitions as def where def.id = any (matching)
       order by def.namespace collate "C", def.name collate "C" for update;
   exception when lock_not_available then
-    perform refuse_locked();
+    perform refuse_locked_schedule(matching);
   end;
   removed := remove_schedules(array(select id from application_schedules(pattern, '', null)));
   ended := array(select id from application_schedules(pattern, '', null, ended => true));
