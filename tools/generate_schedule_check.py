@@ -177,7 +177,7 @@ def _bounds(schema: dict[str, Any], columns: Mapping[str, tuple[str, ...]]) -> I
                 condition = f"{value} !~ {_quoted(pattern)} or char_length({value}) > {longest}"
             case _:
                 raise ValueError(column)
-        shown = f"to_json(left({value}, 60))" if "pattern" in node or "enum" in node else value
+        shown = f"to_json(shortened({value}))" if "pattern" in node or "enum" in node else value
         yield condition, f"format({_quoted(f'{column} is %s; write {wanted(node)}')}, {shown})"
 
 
@@ -192,7 +192,10 @@ def _cron() -> Iterator[tuple[str, str]]:
     yield f"{interval} and {is_wrong}", _about("schedule", rules.INTERVAL["message"].replace("90m", "every 90m"))
     yield f"def.schedule like 'at %' and def.schedule !~ {_quoted(MOMENT)}", _about("schedule", NO_MOMENT)
     five = "cardinality(fields) = 5 and"
-    yield "char_length(def.schedule) not between 1 and 100", _about("schedule", "write text of 1 to 100 characters")
+    yield (
+        "char_length(def.schedule) not between 1 and 100",
+        _about("schedule", 'write text of 1 to 100 characters, for example "0 8 * * MON"'),
+    )
     yield "strpos(cron, 'TZ=') > 0", _about("schedule", rules.NO_TIME_ZONE["message"])
     no_cron = f"cron !~ {_quoted(rules.CRON_EXPRESSION)}"
     yield f"{no_cron} and def.schedule ~* {_quoted(NO_WORD)}", _about("schedule", WORDS)
@@ -265,7 +268,7 @@ def _names(job_type: str) -> list[str]:
 def _payloads() -> Iterator[tuple[str, str]]:
     """A field that the built-in job type does not have, and each field whose value does not fit."""
     sentence = unknown_field("job", "%s").replace(", ".join(_names("job")), "%s")
-    yield "unknown is not null", f"format({_quoted(sentence)}, left(unknown, 80), array_to_string(known, ', '))"
+    yield "unknown is not null", f"format({_quoted(sentence)}, shortened(unknown, 80), array_to_string(known, ', '))"
     for job_type, fields in SHAPES.items():
         for field in fields:
             if field.kind is not None:
@@ -290,7 +293,7 @@ def _fits(field: Field) -> str:
 def _about(column: str, sentence: str) -> str:
     """The expression of a message: the column, its value, and the sentence."""
     text = f"{column} %s: {sentence}".replace("timeZone:", "time_zone")
-    return f"format({_quoted(text)}, to_json(left(def.{column}, 100)))"
+    return f"format({_quoted(text)}, to_json(shortened(def.{column}, 100)))"
 
 
 def _in_columns(sentence: str) -> str:

@@ -50,7 +50,7 @@ SECTIONS: Final = {
     " report_worker_terminated",
     "Viewers": "run_facts server_change advance_rate full_tablespaces",
     "Autoscalers": "backlog",
-    "All roles": "schema_state check_payload refuse_value refuse_argument",
+    "All roles": "schema_state check_payload refuse_value refuse_argument shortened",
 }
 
 

@@ -136,6 +136,7 @@ async def test_applications_and_declared_schedules_never_change_each_other(store
         ({"time_zone": "Mars/X"}, 'time_zone "Mars/X": this is not a known time zone; write for example Europe/Lisbon'),
         ({"name": "Team/a"}, 'namespace is "Team"; write lower-case letters, digits and inner hyphens, at most 63'),
         ({"name": "a/b/c"}, 'name is "b/c"; write lower-case'),
+        ({"cron": ""}, 'cron is ""; write text of 1 to 100 characters, such as 0 8 * * MON'),
         ({"jitter_s": -1}, "jitter_s is -1; write a whole number from 0 to 86400"),
         *(({"name": name}, 'name is ""; write lower-case') for name in ("", "team/")),
         ({"max_attempts": 2**40}, "max_attempts is 1099511627776; write a whole number"),

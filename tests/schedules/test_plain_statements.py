@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
@@ -97,6 +98,19 @@ async def test_a_number_of_seconds_out_of_bounds_is_refused_in_words(store: Main
             assert await refusal(store, form) == ("22023", f"{column} is {bounds}")
         several = insert(**{**dict.fromkeys(COLUMNS, "5"), column: wrong})
         assert await refusal(store, several) == ("22023", f"timeout_s, backoff_base_s or backoff_cap_s is {bounds}")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        *("namespace", "name", "job_type", "schedule", "time_zone", "queue", "limit_key", "backoff_strategy"),
+        *("concurrency_policy", "catch_up", "dst_gap", "dst_overlap", "payload"),
+    ],
+)
+async def test_a_value_that_is_cut_shows_it(store: MaintenanceStore, column: str):
+    wrong = "to_jsonb(repeat('x', 150))" if column == "payload" else "repeat('x', 150)"
+    for statement in (call, insert) if column != "backoff_strategy" else (call,):  # an enum: the error is of Postgres
+        assert re.search(r'"x{59,100}\.\.\.', (await refusal(store, statement(**{column: wrong})))[1])
 
 
 async def test_a_null_is_the_default_as_in_the_call(store: MaintenanceStore):

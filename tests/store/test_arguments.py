@@ -48,6 +48,8 @@ VALID: Final = {
     "pattern": "'team/*'",
     "list_schedules.after": "'team/a'",
     "set_max_schedules.count": "9",
+    "shortened.value": "'a'",
+    "shortened.most": "60",
     "set_misfire_grace.grace": "'5 minutes'",
     "cron": "'@daily'",
     "every": "null",

@@ -231,6 +231,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     "check_payload": ("check_payload('{}')",),
     "refuse_value": ("refuse_value(null, null)",),
     "refuse_argument": ("where false",),
+    "shortened": ("shortened('')",),
     "close_for_move": ("where false",),  # it refuses while another client is connected
 }
 

@@ -125,7 +125,7 @@ def test_each_function_runs_as_its_owner_with_its_own_search_path(role_database:
             assert (as_owner, settings) == (False, None)
             continue
         assert "search_path=pg_catalog, wakeboard, pg_temp" in settings, name
-        assert as_owner or name in {"backoff", "check_payload", "refuse_argument", "refuse_value"}, name
+        assert as_owner or name in {"backoff", "check_payload", "refuse_argument", "refuse_value", "shortened"}, name
 
 
 @pytest.mark.parametrize("schema", ["pg_temp", "own"])

@@ -13,6 +13,7 @@ from wakeboard.text.durations import INTERVAL_IN_WORDS
 from wakeboard.text.durations import PATTERN as DURATION
 from wakeboard.text.humanize import counted
 from wakeboard.text.name_patterns import IN_WORDS
+from wakeboard.text.sanitize import shortened
 from wakeboard.text.similar_names import closest, letters
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _shown(value: object) -> str:
     """A short text of a value, in YAML notation; deep nesting is cut."""
     nested = isinstance(value, dict | list)
     text = reprlib.repr(cast("object", value)) if nested else json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return shortened(text, _SHOWN)
 
 
 def part_of(place: Sequence[int | str], schema: Schema) -> Schema:

@@ -15,21 +15,20 @@ from typing import TYPE_CHECKING, Any, Final
 from wakeboard.engine.typed_payloads import plain_payload
 from wakeboard.errors import InvalidValue
 from wakeboard.text.canonical_json import check_payload
+from wakeboard.text.sanitize import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
 
 EXAMPLE: Final = 'Job("send_mail", {"to": 42})'
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
-_SHOWN: Final = 60  # characters of a value in a message, as in refuse_value.sql
 _NAMED: Final = ("queue", "job_type", "limit_key", "idempotency_key")
 _MAX_PARENTS: Final = 1000
 
 
 def shown(value: object) -> str:
     """The repr of a value, cut to 60 characters."""
-    text = repr(value)
-    return f"{text[:_SHOWN]}..." if len(text) > _SHOWN else text
+    return shortened(repr(value))
 
 
 def is_iterable(value: object) -> bool:
@@ -124,4 +123,4 @@ def _has_value(message: str, jobs: Sequence[Any]) -> list[bool]:
 
 def _as_shown(value: str) -> str:
     """A text as refuse_value.sql shows it."""
-    return json.dumps(f"{value[:_SHOWN]}..." if len(value) > _SHOWN else value, ensure_ascii=False)
+    return json.dumps(shortened(value), ensure_ascii=False)

@@ -396,4 +396,4 @@ def _row(one: Schedule, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _interval(value: timedelta) -> str:
     """As psycopg sends it, and Postgres reads it: exactly, whatever its size."""
-    return f"{value.days} days {value.seconds}.{value.microseconds:06} s"
+    return f"{value.days} day {value.seconds}.{value.microseconds:06} s"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.text.humanize import counted
+from wakeboard.text.sanitize import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,7 @@ def check_payload(payload: object) -> None:
     """Raises InvalidValue, naming the place, for a payload that the database or other languages cannot represent."""
     if not isinstance(payload, dict | list):
         is_json = payload is None or isinstance(payload, str | bool)
-        shown = (json.dumps(payload, ensure_ascii=False) if is_json else str(payload))[:_SHOWN]
+        shown = shortened(json.dumps(payload, ensure_ascii=False) if is_json else str(payload), _SHOWN)
         raise InvalidValue(f'payload is {shown}, neither an object nor a list; write for example {{"report_id": 42}}')
     try:
         _check_size(_Reader().read(cast("object", payload), "payload", 1))

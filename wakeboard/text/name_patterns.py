@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from wakeboard.errors import InvalidValue, WakeboardError
+from wakeboard.text.sanitize import shortened
 
 LABEL: Final = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"  # DNS-1123
 SUBDOMAIN: Final = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"  # DNS-1123
@@ -40,5 +41,5 @@ def check_key(key: str, what: str) -> None:
     """Raises WakeboardError for a key that the database would refuse, with the same message."""
     check_utf8(key)
     if len(key) > LONGEST_KEY or not re.fullmatch(PRINTABLE, key) or "\0" in key:
-        shown = json.dumps(key if len(key) <= 60 else f"{key[:60]}...", ensure_ascii=False)  # noqa: PLR2004
+        shown = json.dumps(shortened(key), ensure_ascii=False)
         raise WakeboardError(f"{what} is {shown}; write 1 to 256 characters, no control characters")

@@ -37,3 +37,8 @@ def json_text(value: Any, indent: int | None = None, default: Callable[[Any], An
 def escaped(text: str) -> str:
     """Text with each unsafe character written as its escape in the quoted texts of JSON and YAML."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """The first `most` characters, with three dots if there are more, as shortened.sql: a value in a refusal."""
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import InvalidSchedule
 from wakeboard.text.durations import parse_duration
+from wakeboard.text.sanitize import shortened
 from wakeboard.ticks.compiled_cron import CronFields
 from wakeboard.ticks.dst_ticks import DstTicks, Gap, Overlap
 from wakeboard.ticks.interval_ticks import IntervalTicks, SingleTick
@@ -51,7 +52,7 @@ def compile_ticks(
         seconds = parse_duration(schedule.removeprefix(EVERY))
         if seconds is None or seconds > LONGEST_INTERVAL:
             raise InvalidSchedule(
-                f'schedule is "{schedule[:100]}"; write an interval from 1s to 366d, for example every 90m'
+                f'schedule is "{shortened(schedule, 100)}"; write an interval from 1s to 366d, for example every 90m'
             )
         text = f"{EVERY}{seconds} {first or 0}"
     elif schedule.startswith(AT):
@@ -82,7 +83,7 @@ def _instant(schedule: str) -> int:
         moment = None
     if moment is None or moment.tzinfo is None or int(moment.timestamp() // 1) not in MOMENTS:
         raise InvalidSchedule(
-            f'schedule is "{schedule[:100]}"; write a time with an offset up to {LAST_YEAR}, for example'
+            f'schedule is "{shortened(schedule, 100)}"; write a time with an offset up to {LAST_YEAR}, for example'
             " at 2026-12-01T08:00:00Z"
         )
     return int(moment.timestamp() // 1)

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 
 from wakeboard.errors import InvalidSchedule
+from wakeboard.text.sanitize import shortened
 from wakeboard.ticks.compiled_cron import LAST, CronFields
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _parse(expression: str, name: str) -> CronFields:
         resolved = tuple(field.resolve_hash(text, name) for field, text in zip(_FIELDS, texts, strict=True))
         return _without_hash(resolved, every_hour=texts[1].startswith(("*", "H/")))
     except _CronError as error:
-        message = f'schedule "{expression[:_SHOWN]}" {error.complaint}; write for example {error.example}'
+        message = f'schedule "{shortened(expression, _SHOWN)}" {error.complaint}; write for example {error.example}'
         raise InvalidSchedule(message) from None
 
 
@@ -197,7 +198,7 @@ class _Field:
         return int.from_bytes(hashlib.sha256(f"{self.noun} of {name}".encode()).digest()[:8])
 
     def _refused(self, part: str, complaint: str, example: str = "") -> _CronError:
-        return _CronError(f'has the {self.noun} "{part[:40]}", which {complaint}', example or self.example)
+        return _CronError(f'has the {self.noun} "{shortened(part, 40)}", which {complaint}', example or self.example)
 
 
 class _DayField(_Field):

@@ -13,6 +13,7 @@ from wakeboard.declared.model import Declared
 from wakeboard.declared.validation_messages import refusal
 from wakeboard.schedules.rules.field_types import ZoneName  # noqa: TC001 - pydantic reads it when it builds the class
 from wakeboard.text.durations import parse_duration
+from wakeboard.text.sanitize import shortened
 
 _LONGEST: Final = 31 * 86_400  # seconds
 _TIMES: Final = re.compile(r"([1-9][0-9]{0,2}(?:\.[0-9]{1,2})?) ?[x×] ?p(50|90|95|99)")  # noqa: RUF001 - both signs
@@ -60,8 +61,7 @@ def _that_a_schedule_matches(pattern: str) -> str:
 
 def shown(value: object) -> str:
     """What a file has, in a message."""
-    text = f'"{value}"' if isinstance(value, str) else str(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."  # noqa: PLR2004
+    return shortened(f'"{value}"' if isinstance(value, str) else str(value))
 
 
 def _local_time(written: object, info: ValidationInfo) -> object:

@@ -26,7 +26,7 @@ begin
   <branches>
   else
     raise exception using errcode = '22023', message =
-      format('condition is %s; write <names>', to_json(left(condition, 60)));
+      format('condition is %s; write <names>', to_json(shortened(condition)));
   end case;
 end
 $$;

@@ -13,7 +13,7 @@ declare
   made record;
 begin
   if (char_length(receiver) between 1 and 63) is not true then
-    perform refuse_argument('receiver', left(receiver, 60), 'the name of a receiver or a heartbeat, of 1 to 63 characters');
+    perform refuse_argument('receiver', receiver, 'the name of a receiver or a heartbeat, of 1 to 63 characters');
   end if;
   insert into job_runs as run (job_type, payload, queue, priority, max_attempts, timeout_s)
   values ('wakeboard.alert', jsonb_build_object('receiver', receiver, 'notification', 'test'),

@@ -19,10 +19,10 @@ begin
             || @.type() == "object" && @.id.type() == "number" && @.id >= 0 && @.id <= 9000000000000000000 && @.id == @.id.floor()
                && @.uuid like_regex "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$" flag "i")'))
      ) is not true then
-    perform refuse_argument('after', left(after::text, 60), 'for each run null or the ids of runs, such as [[12, 13], null]');
+    perform refuse_argument('after', after::text, 'for each run null or the ids of runs, such as [[12, 13], null]');
   end if;
   if exists (select from jsonb_path_query(after, 'strict $[*] ? (@.type() == "array" && @.size() > 1000)')) then
-    perform refuse_argument('after', left(after::text, 60), 'for each run null or the ids of up to 1000 runs, such as [[12, 13], null]');
+    perform refuse_argument('after', after::text, 'for each run null or the ids of up to 1000 runs, such as [[12, 13], null]');
   end if;
   unnamed := jsonb_path_query_first(after, 'strict $[*] ? (@.type() == "array")[*] ? (@.type() == "number")')::bigint;
   if unnamed is not null and not may_use_run_of(null) then         -- as in wait_for_runs, but before anything is locked

@@ -16,10 +16,10 @@ begin
     return true;
   end if;
   if array_ndims(parents) > 1 or cardinality(parents) > 1000 or array_position(parents, null) is not null then
-    perform refuse_argument('after', left(parents::text, 60), 'the ids of up to 1000 runs, such as {12,13}');
+    perform refuse_argument('after', parents::text, 'the ids of up to 1000 runs, such as {12,13}');
   end if;
   if cardinality(uuids) <> cardinality(parents) or array_ndims(uuids) > 1 then
-    perform refuse_argument('after_uuids', left(uuids::text, 60), 'for each run of after its uuid or null');
+    perform refuse_argument('after_uuids', uuids::text, 'for each run of after its uuid or null');
   end if;
   if array_position(coalesce(uuids, '{null}'), null) is not null and parents <> '{}' and not may_use_run_of(null) then
     raise exception using errcode = '22023', message = format(

@@ -10,7 +10,7 @@ as $$
 declare
   problem text := case
     when jsonb_typeof(payload) not in ('object', 'array') then
-      format('payload is %s, neither an object nor a list; write for example {"report_id": 42}', left(payload::text, 60))
+      format('payload is %s, neither an object nor a list; write for example {"report_id": 42}', shortened(payload::text))
     when jsonb_path_exists(payload, 'strict $.**{1 to last} ? (@ > 9007199254740992 || @ < -9007199254740992)') then
       'payload holds a number beyond 2^53, where other languages lose digits; write numbers like this as strings, '
       'for example "9007199254740993"'

@@ -19,7 +19,7 @@ begin
   raise exception using errcode = '22023', message = format(
     '%s is %s; write %s', case when cardinality(named) = 1 then named[1] else argument end, case
       when value is null then 'null'
-      when value ~ '^(-?[0-9.]+(e[+-]?[0-9]+)?|[{][-0-9,.]*[}])$' and char_length(value) <= 60 then value
-      else to_json(case when char_length(value) > 60 then left(value, 60) || '...' else value end)::text end, wanted);
+      when char_length(value) <= 60 and value ~ '^(-?[0-9.]+(e[+-]?[0-9]+)?|[{][-0-9,.]*[}])$' then value
+      else to_json(shortened(value))::text end, wanted);
 end
 $$;

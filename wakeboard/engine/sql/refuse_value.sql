@@ -6,7 +6,7 @@ create or replace function wakeboard.refuse_value(field text, value text)
 returns boolean language plpgsql strict
 as $$
 declare
-  shown text := to_json(case when char_length(value) > 60 then left(value, 60) || '...' else value end)::text;
+  shown text := to_json(shortened(value))::text;
   name constant text := '%s is %s; write letters, digits, dots, underscores, slashes and hyphens,'
     || ' beginning with a letter or digit, at most %s';
 begin

@@ -23,7 +23,7 @@ begin
   perform coalesce(queue::queue_name::text, refuse_argument('a queue', null, 'the name of a queue')::text) from unnest(queues) as queue;
   if jsonb_typeof(offers) <> 'object' or pg_column_size(offers) > 65536 or offers @? 'strict $.* ? (@.type() != "array")'
      or offers @? 'strict $.*[*] ? (@.type() != "string")' then
-    perform refuse_argument('offers', left(offers::text, 60), 'an object of arrays of names, of up to 64 KiB');
+    perform refuse_argument('offers', offers::text, 'an object of arrays of names, of up to 64 KiB');
   end if;
   perform note_server();                 -- last_seen is a sign of the former server until then (server_change)
   if max_workers is not null then

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from wakeboard.text.name_patterns import SUBDOMAIN
+from wakeboard.text.sanitize import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +100,7 @@ def payload_problem(job_type: str, payload: object) -> str | None:
     known = {field.name for field in fields}
     unknown = sorted(name for name, value in values.items() if value is not None and name not in known)
     if unknown:
-        return unknown_field(job_type, unknown[0][:80])
+        return unknown_field(job_type, shortened(unknown[0], 80))
     return next((field.problem for field in fields if not _fits(values.get(field.name), field)), None)
 
 

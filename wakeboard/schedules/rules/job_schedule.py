@@ -30,6 +30,7 @@ from wakeboard.schedules.rules.field_types import (  # noqa: TC001 - pydantic re
 )
 from wakeboard.text.canonical_json import canonical_json
 from wakeboard.text.name_patterns import LABEL, RESERVED, RESERVED_IN_WORDS, SUBDOMAIN
+from wakeboard.text.sanitize import shortened
 from wakeboard.ticks.catch_up import DEFAULT_LIMIT, CatchUpPolicy
 from wakeboard.ticks.compiled_ticks import compile_ticks, ticks_for
 from wakeboard.ticks.cron_parser import parse_cron
@@ -114,8 +115,8 @@ class Backoff(Declared):
 def _check_namespace_of_parent(name: object) -> object:
     if isinstance(name, str) and "/" in name:
         raise refusal(
-            f'schedule is "{name[:130]}"; a schedule runs only after schedules of its own namespace: write the name of'
-            f" one without the namespace, for example {name.rpartition('/')[2][:63] or 'extract'}"
+            f'schedule is "{shortened(name, 130)}"; a schedule runs only after schedules of its own namespace: write'
+            f" the name of one without the namespace, for example {name.rpartition('/')[2][:63] or 'extract'}"
         )
     return name
 

@@ -37,9 +37,9 @@ declare
   def job_definitions;
   is_another boolean := false;               -- another transaction has changed the schedule since it was read
 begin
-  if name is null or job_type is null or priority not between 1 and 5 or max_attempts not between 1 and 1000
-     or backoff not in ('exponential', 'fixed') or greatest(timeout_s, backoff_base_s, backoff_cap_s) > 2678400
-     or least(timeout_s, backoff_base_s, backoff_cap_s) < 1
+  if name is null or job_type is null or char_length(cron) not between 1 and 100 or priority not between 1 and 5
+     or max_attempts not between 1 and 1000 or backoff not in ('exponential', 'fixed')
+     or greatest(timeout_s, backoff_base_s, backoff_cap_s) > 2678400 or least(timeout_s, backoff_base_s, backoff_cap_s) < 1
      or num_nulls(payload,
        -- defaults: {name}
        time_zone, queue, priority, concurrency_policy, catch_up, catch_up_limit, jitter_s, dst_gap, dst_overlap, suspended, max_attempts,
@@ -48,6 +48,8 @@ begin
      ) > 0 then                              -- as in enqueue.sql
     perform refuse_argument('name', name, 'namespace/name') where name is null;
     perform refuse_argument('job_type', null, 'the name of a job type') where job_type is null;
+    perform refuse_argument('cron', cron, 'text of 1 to 100 characters, such as 0 8 * * MON')
+      where char_length(cron) not between 1 and 100;
     perform refuse_value('priority', priority::text) where priority not between 1 and 5;
     perform refuse_argument('max_attempts', max_attempts::text, 'a whole number from 1 to 1000') where max_attempts not between 1 and 1000;
     perform refuse_value('backoff', backoff) where backoff not in ('exponential', 'fixed');

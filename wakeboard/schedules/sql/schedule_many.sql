@@ -119,7 +119,7 @@ exception
           perform schedule_many(jsonb_build_array(schedules -> place));
         exception when data_exception then
           raise exception using errcode = '22023', message = format(
-            'schedules[%s] (%s): %s', place, left(schedules -> place ->> 'name', 130), sqlerrm);
+            'schedules[%s] (%s): %s', place, shortened(schedules -> place ->> 'name', 130), sqlerrm);
         end;
       end loop;
     end if;

@@ -31,9 +31,9 @@ begin
     problem := case
       when def.concurrency_policy not in ('Allow', 'Forbid', 'Replace', 'Queue')
         then format('concurrency_policy is %s; write Allow, Forbid, Replace or Qu'
-        'eue', to_json(left(def.concurrency_policy, 60)))
+        'eue', to_json(shortened(def.concurrency_policy)))
       when def.catch_up not in ('Skip', 'Latest', 'All')
-        then format('catch_up is %s; write Skip, Latest or All', to_json(left(def.catch_up, 60)))
+        then format('catch_up is %s; write Skip, Latest or All', to_json(shortened(def.catch_up)))
       when def.catch_up_limit not between 1 and 10000
         then format('catch_up_limit is %s; write a whole number from 1 to 10000, '
         'for example 100', def.catch_up_limit)
@@ -44,9 +44,9 @@ begin
         then format('jitter_s is %s; write a whole number from 0 to 86400, for ex'
         'ample 0', def.jitter_s)
       when def.dst_gap not in ('Skip', 'RunAfter')
-        then format('dst_gap is %s; write Skip or RunAfter', to_json(left(def.dst_gap, 60)))
+        then format('dst_gap is %s; write Skip or RunAfter', to_json(shortened(def.dst_gap)))
       when def.dst_overlap not in ('First', 'Both')
-        then format('dst_overlap is %s; write First or Both', to_json(left(def.dst_overlap, 60)))
+        then format('dst_overlap is %s; write First or Both', to_json(shortened(def.dst_overlap)))
       when def.suspend_after_dead not between 1 and 100
         then format('suspend_after_dead is %s; write a whole number from 1 to 100'
         ', for example 3', def.suspend_after_dead)
@@ -109,7 +109,7 @@ begin
       begin
         problem := format('payload does not fit the built-in job type %s: ', def.job_type) || case
       when unknown is not null
-        then format('its payload has no field ''%s''; the fields are %s', left(unknown, 80), array_to_string(known, ', '))
+        then format('its payload has no field ''%s''; the fields are %s', shortened(unknown, 80), array_to_string(known, ', '))
       when def.job_type = 'http'
        and not coalesce(jsonb_typeof(written -> 'method') = 'string' and char_length(written ->> 'method') <= 8192
         and written ->> 'method' ~ '(?i)^(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$', true)
@@ -169,61 +169,62 @@ begin
            * case right(def.schedule, 1) when 's' then 1 when 'm' then 60 when 'h' then 3600 else 86400 end
         > 31622400 end
         then format('schedule %s: an interval is a whole number with s, m, h or d'
-        ', from 1s to 366d; write for example every 90m', to_json(left(def.schedule, 100)))
+        ', from 1s to 366d; write for example every 90m', to_json(shortened(def.schedule, 100)))
       when def.schedule like 'at %' and def.schedule !~ '^at (19[7-9]|20[0-9])[0-9]-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-'
         '3])(:[0-5][0-9]){2}Z$'
         then format('schedule %s: write a time in UTC, from 1970 to 2099; write f'
-        'or example at 2026-12-01T08:00:00Z', to_json(left(def.schedule, 100)))
+        'or example at 2026-12-01T08:00:00Z', to_json(shortened(def.schedule, 100)))
       when char_length(def.schedule) not between 1 and 100
-        then format('schedule %s: write text of 1 to 100 characters', to_json(left(def.schedule, 100)))
+        then format('schedule %s: write text of 1 to 100 characters, for example '
+        '"0 8 * * MON"', to_json(shortened(def.schedule, 100)))
       when strpos(cron, 'TZ=') > 0
         then format('schedule %s: the time zone is a separate field; write for ex'
-        'ample "0 8 * * *" and time_zone Europe/Lisbon', to_json(left(def.schedule, 100)))
+        'ample "0 8 * * *" and time_zone Europe/Lisbon', to_json(shortened(def.schedule, 100)))
       when cron !~ '^[ \t\n]*(@(HOURLY|DAILY|MIDNIGHT|WEEKLY|MONTHLY|YEARLY|ANNU'
         'ALLY)|[!-~]+([ \t]+[!-~]+){4})[ \t\n]*$' and def.schedule ~* '^ *(every|at)( |$)|^[0-9]+[smhd]$|^[0-9]{4}-'
         then format('schedule %s: an interval begins with every, a moment with at'
         ', in lower-case letters; write for example every 90m or at 2'
-        '026-12-01T08:00:00Z', to_json(left(def.schedule, 100)))
+        '026-12-01T08:00:00Z', to_json(shortened(def.schedule, 100)))
       when cron !~ '^[ \t\n]*(@(HOURLY|DAILY|MIDNIGHT|WEEKLY|MONTHLY|YEARLY|ANNU'
         'ALLY)|[!-~]+([ \t]+[!-~]+){4})[ \t\n]*$'
         then format('schedule %s: a schedule has five fields (minute, hour, day o'
         'f the month, month, day of the week) or is one of @hourly, @'
         'daily, @weekly, @monthly, @yearly; write for example "0 8 * '
-        '* MON"', to_json(left(def.schedule, 100)))
+        '* MON"', to_json(shortened(def.schedule, 100)))
       when cardinality(fields) = 5 and fields[1] || ',' !~ '^((((\*|([0-5]?[0-9])(-([0-5]?[0-9]))?)(/(0?[1-9]|[1-5][0-9]'
         '|60))?),)+|H(\(([0-5]?[0-9])-([0-5]?[0-9])\))?(/(0?[1-9]|[1-'
         '5][0-9]|60))?,)$'
         then format('schedule %s: the minute is 0-59, in steps of 1-60; write for'
-        ' example "0", "*/15" or "H"', to_json(left(def.schedule, 100)))
+        ' example "0", "*/15" or "H"', to_json(shortened(def.schedule, 100)))
       when cardinality(fields) = 5 and fields[2] || ',' !~ '^((((\*|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/(0?[1-9'
         ']|1[0-9]|2[0-4]))?),)+|H(\(([01]?[0-9]|2[0-3])-([01]?[0-9]|2'
         '[0-3])\))?(/(0?[1-9]|1[0-9]|2[0-4]))?,)$'
         then format('schedule %s: the hour is 0-23, in steps of 1-24; write for e'
-        'xample "8", "9-17" or "*/2"', to_json(left(def.schedule, 100)))
+        'xample "8", "9-17" or "*/2"', to_json(shortened(def.schedule, 100)))
       when cardinality(fields) = 5 and fields[3] || ',' !~ '^((((\*|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01])'
         ')?)(/(0?[1-9]|[12][0-9]|3[01]))?|L),)+|H(\((0?[1-9]|[12][0-9'
         ']|3[01])-(0?[1-9]|[12][0-9]|3[01])\))?(/(0?[1-9]|[12][0-9]|3'
         '[01]))?,)$'
         then format('schedule %s: the day of the month is 1-31, in steps of 1-31;'
-        ' write for example "1", "1,15" or "L" for the last', to_json(left(def.schedule, 100)))
+        ' write for example "1", "1,15" or "L" for the last', to_json(shortened(def.schedule, 100)))
       when cardinality(fields) = 5 and fields[4] || ',' !~ '^((((\*|(0?[1-9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|'
         'OCT|NOV|DEC)(-(0?[1-9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AU'
         'G|SEP|OCT|NOV|DEC))?)(/(0?[1-9]|1[0-2]))?),)+|H(\((0?[1-9]|1'
         '[0-2])-(0?[1-9]|1[0-2])\))?(/(0?[1-9]|1[0-2]))?,)$'
         then format('schedule %s: the month is 1-12 or JAN-DEC, in steps of 1-12;'
-        ' write for example "1", "JAN-MAR" or "*/3"', to_json(left(def.schedule, 100)))
+        ' write for example "1", "JAN-MAR" or "*/3"', to_json(shortened(def.schedule, 100)))
       when cardinality(fields) = 5 and fields[5] || ',' !~ '^((((\*|(0?[0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)(-(0?[0-7]|SUN|'
         'MON|TUE|WED|THU|FRI|SAT))?)(/(0?[1-7]))?),)+|((([0-7]|SUN|MO'
         'N|TUE|WED|THU|FRI|SAT)#[1-5]|L[0-7]),)+|H(\((0?[0-7])-(0?[0-'
         '7])\))?(/(0?[1-7]))?,)$'
         then format('schedule %s: the day of the week is 0-7 or SUN-SAT, in steps'
         ' of 1-7; write for example "MON-FRI", "FRI#2" for the second'
-        ' or "L5" for the last Friday', to_json(left(def.schedule, 100)))
+        ' or "L5" for the last Friday', to_json(shortened(def.schedule, 100)))
       when strpos(cron, '-') > 0
      and exists (select from regexp_matches(cron, '([0-9]{1,2})-([0-9]{1,2})', 'g') as span
                   where span[1]::integer > span[2]::integer)
         then format('schedule %s: a range never runs backwards; instead of "22-6"'
-        ' write "22-23,0-6"', to_json(left(def.schedule, 100)))
+        ' write "22-23,0-6"', to_json(shortened(def.schedule, 100)))
       when strpos(cron, '-') > 0
      and exists (select from regexp_matches(cron, '([A-Z]{3})-([A-Z]{3})', 'g') as span
                   where span[2] <> 'SUN' and strpos('JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC SUN MON TUE '
@@ -231,16 +232,16 @@ begin
       > strpos('JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC SUN MON TUE '
         'WED THU FRI SAT', span[2]))
         then format('schedule %s: a range never runs backwards; instead of "FRI-M'
-        'ON" write "FRI-SAT,SUN-MON"', to_json(left(def.schedule, 100)))
+        'ON" write "FRI-SAT,SUN-MON"', to_json(shortened(def.schedule, 100)))
       when cron ~ '^[ \t\n]*[!-~]+[ \t]+[!-~]+[ \t]+3[01](-3[01])?(,3[01](-3[01'
         '])?)*[ \t]+(0?2|FEB)(,(0?2|FEB))*[ \t]+\*[ \t\n]*$'
         then format('schedule %s: February has no day 30 or 31, so it would never'
-        ' run; write for example "0 0 L 2 *" for its last day', to_json(left(def.schedule, 100)))
+        ' run; write for example "0 0 L 2 *" for its last day', to_json(shortened(def.schedule, 100)))
       when cron ~ '^[ \t\n]*[!-~]+[ \t]+[!-~]+[ \t]+31(-31)?(,31(-31)?)*[ \t]+('
         '0?[2469]|11|FEB|APR|JUN|SEP|NOV)(,(0?[2469]|11|FEB|APR|JUN|S'
         'EP|NOV))*[ \t]+\*[ \t\n]*$'
         then format('schedule %s: none of these months has a day 31, so it would '
-        'never run; write for example "0 0 L 4 *"', to_json(left(def.schedule, 100)))
+        'never run; write for example "0 0 L 4 *"', to_json(shortened(def.schedule, 100)))
       end;
     end;
   end if;
@@ -354,13 +355,13 @@ begin
     problem := case
       when def.namespace !~ '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$' or char_length(def.namespace) > 63
         then format('namespace is %s; write lower-case letters, digits and inner '
-        'hyphens, at most 63, for example "billing"', to_json(left(def.namespace, 60)))
+        'hyphens, at most 63, for example "billing"', to_json(shortened(def.namespace)))
       when def.name !~ '^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9]'
         ')?)*$' or char_length(def.name) > 63
         then format('name is %s; write lower-case letters, digits and inner hyphe'
-        'ns and dots, at most 63, for example "weekly-report"', to_json(left(def.name, 60)))
+        'ns and dots, at most 63, for example "weekly-report"', to_json(shortened(def.name)))
       else format('time_zone %s: this is not a known time zone; write for examp'
-        'le Europe/Lisbon', to_json(left(def.time_zone, 100))) end;
+        'le Europe/Lisbon', to_json(shortened(def.time_zone, 100))) end;
   end if;
   return problem;
 end
