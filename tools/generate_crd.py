@@ -208,8 +208,13 @@ def with_rules(schema: Schema) -> Schema:
             if node is None:
                 raise NotStructural(f"there is a rule for {place}, but no such field")
         node["x-kubernetes-validations"] = rules
+        if any(node.get("pattern", "no pattern") in rule["rule"] for rule in rules):
+            del node["pattern"]  # the rule has a sentence
+            node["maxLength"] = _LONGEST_REFUSED
     return schema
 
+
+_LONGEST_REFUSED: Final = 64  # characters of a value that a rule refuses, and not the schema
 
 # ------------------------------------------------------------------------------------------------ the file
 

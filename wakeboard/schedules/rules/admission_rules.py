@@ -87,7 +87,7 @@ EACH_FIELD: list[Rule] = [
     for place, (pattern, meaning, examples) in enumerate(FIELDS)
 ]
 NUMBERS_ASCEND: Rule = {
-    "rule": f"self.findAll(r'{NUMERIC_RANGE}').all(range,\n  int(range.split('-')[0]) <= int(range.split('-')[1]))",
+    "rule": f"{_FIELDS_OF_SELF}.size() != 5 ||\nself.findAll(r'{NUMERIC_RANGE}').all(range,\n  int(range.split('-')[0]) <= int(range.split('-')[1]))",
     "message": 'a range never runs backwards; instead of "22-6" write "22-23,0-6"',
 }
 NAMES_ASCEND: Rule = {  # a range may end with SUN, as it is also 7
@@ -119,7 +119,7 @@ _SECONDS: Final = (
     "  (self.endsWith('s') ? 1 : self.endsWith('m') ? 60 : self.endsWith('h') ? 3600 : 86400)"
 )
 INTERVAL: Rule = {
-    "rule": f"!self.matches('^{DURATION}$') || {_SECONDS} <= {LONGEST_INTERVAL}",
+    "rule": f"self.matches('^{DURATION}$') && {_SECONDS} <= {LONGEST_INTERVAL}",
     "message": f"an interval is {INTERVAL_IN_WORDS}; write for example 90m",
 }
 
