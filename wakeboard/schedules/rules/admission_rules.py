@@ -87,7 +87,8 @@ EACH_FIELD: list[Rule] = [
     for place, (pattern, meaning, examples) in enumerate(FIELDS)
 ]
 NUMBERS_ASCEND: Rule = {
-    "rule": f"{_FIELDS_OF_SELF}.size() != 5 ||\nself.findAll(r'{NUMERIC_RANGE}').all(range,\n  int(range.split('-')[0]) <= int(range.split('-')[1]))",
+    "rule": f"{_FIELDS_OF_SELF}.size() != 5 ||\n"
+    f"self.findAll(r'{NUMERIC_RANGE}').all(range,\n  int(range.split('-')[0]) <= int(range.split('-')[1]))",
     "message": 'a range never runs backwards; instead of "22-6" write "22-23,0-6"',
 }
 NAMES_ASCEND: Rule = {  # a range may end with SUN, as it is also 7

@@ -21,8 +21,8 @@ from wakeboard.ticks.compiled_ticks import LAST_YEAR, LONGEST_INTERVAL, MOMENTS,
 from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard.ticks.zones import known_zones, unknown_zone
 
-# A time with an offset: if it is none, its month, day, hour, minute or second does not exist.
-_COMPLETE: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d([.,]\d+)?)?([Zz]|[+-]\d\d(:?\d\d)?)")
+# RFC 3339, as the API server wants it: if it is no time, its month, day, hour, minute or second does not exist.
+_COMPLETE: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
 
 def _check_cron(expression: str) -> str:
@@ -85,11 +85,12 @@ def _check_moment(moment: str, info: ValidationInfo) -> str:
         written = datetime.fromisoformat(moment)
     except ValueError:
         written = None
-    if written is not None and written.tzinfo is not None and int(written.timestamp() // 1) in MOMENTS:
+    is_complete = _COMPLETE.fullmatch(moment) is not None
+    if written is not None and is_complete and int(written.timestamp() // 1) in MOMENTS:
         return utc_text(written)
     name = to_camel(info.field_name or "")
-    wanted = f"a time with an offset, up to {LAST_YEAR}"
-    if written is None and _COMPLETE.fullmatch(moment):
+    wanted = f"a time with a T, seconds and an offset, from 1970 to {LAST_YEAR}"
+    if written is None and is_complete:
         wanted = "a time that exists"
     raise refusal(f'{name} is "{moment}"; write {wanted}, for example 2026-12-01T08:00:00Z')
 
