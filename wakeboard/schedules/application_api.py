@@ -202,7 +202,7 @@ def schedule_many(conn: AwaitableConnection, schedules: Iterable[Schedule]) -> A
 def schedule_many(conn: _Connection, schedules: Iterable[Schedule]) -> list[Scheduled] | Awaitable[list[Scheduled]]:
     """Creates or edits many schedules in one statement, all or none. Returns what happened to each, in order.
 
-    Raises as `schedule` does. The message begins with the place of the schedule: `schedules[3] (customers/42): `.
+    Raises as `schedule` does. Of several, the message begins with the place: `schedules[3] (customers/42): `.
     """
     over = callers_connection(conn)
     if not is_iterable(schedules):
