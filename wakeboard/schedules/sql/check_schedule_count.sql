@@ -1,14 +1,14 @@
--- internal (called by check_schedule_name)
+-- internal (called by check_schedule_name and schedule)
 -- Raises 22023 if the namespace has as many schedules of applications as an administrator allows (set_max_schedules). Until the transaction
--- ends, no other caller can create one in the namespace: callers wait for each other, at most 2 seconds, and then get 55P03.
+-- ends, no other caller can create one in the namespace (lock_namespace).
 
 create or replace function wakeboard.check_schedule_count(in_namespace text, most integer)
 returns void language plpgsql security definer
-set enable_seqscan = off set lock_timeout = '2s'
+set enable_seqscan = off
 as $$
 begin
   perform require_read_committed('a new schedule in a namespace with a bound');
-  perform pg_advisory_xact_lock(hashtextextended('wakeboard: schedules of ' || in_namespace, 0));
+  perform lock_namespace(in_namespace);
   if most <= (select count(*) from (
                 select from job_definitions
                  where source = 'app' and namespace = in_namespace and removed_at is null limit most) as known) then
@@ -17,9 +17,5 @@ begin
       else format('the namespace %s has all the schedules of applications that it may have: the bound is %s, set by an administrator;'
                   ' remove some of them first', in_namespace, most) end;
   end if;
-exception when lock_not_available then
-  raise exception using errcode = '55P03', message = format(
-    'the namespace %s has a bound, so callers that create schedules in it wait for each other, and another one keeps it; try again',
-    in_namespace);
 end
 $$;

@@ -33,8 +33,10 @@ declare
   in_namespace constant text := case when strpos(name, '/') = 0 then 'default' else split_part(name, '/', 1) end;
   short constant text := substr(name, strpos(name, '/') + 1);
   line constant text := case when num_nonnulls(every, at) = 0 then cron else schedule_line(cron, every, at) end;
+  most integer;                              -- the bound of schedules in a namespace
   is_free boolean;                           -- the name is, and there is no bound (set_max_schedules): the trigger need not look
   def job_definitions;
+  is_repeat boolean;
   is_another boolean := false;               -- another transaction has changed the schedule since it was read
 begin
   if name is null or job_type is null or char_length(cron) not between 1 and 100 or priority not between 1 and 5
@@ -67,10 +69,10 @@ begin
     -- end
   end if;
   loop
-    select max_schedules_per_namespace is null
+    select max_schedules_per_namespace, max_schedules_per_namespace is null
            and not exists (select from job_definitions as known
                             where known.namespace collate "C" = in_namespace and known.name collate "C" = short)
-      into is_free
+      into most, is_free
       from installation where only_row;
     if not is_free then
       select * into def from job_definitions as known
@@ -106,7 +108,7 @@ begin
   if def.payload <> schedule.payload and jsonb_strip_nulls(def.payload) = jsonb_strip_nulls(schedule.payload) then
     def.payload := schedule.payload;         -- null equals absent
   end if;
-  if (def.removed_at is null or def.removed_at > def.updated_at)       -- it is there, or has removed itself after its last tick
+  is_repeat := (def.removed_at is null or def.removed_at > def.updated_at)       -- it is there, or has removed itself after its last tick
      and def.schedule_error is null
      and (
        def.job_type, def.payload, def.schedule,
@@ -124,17 +126,18 @@ begin
        schedule.suspend_after_dead, schedule.max_attempts, schedule.timeout_s, schedule.backoff::backoff_strategy, schedule.backoff_base_s,
        schedule.backoff_cap_s, schedule.starts_at, schedule.ends_at, schedule.expect_success_within_s, schedule.alert_after_missed
        -- end
-     ) then
-    if exists (select from job_definitions as known where known.id = def.id and known.xmax::text <> '0') then
-      begin                                  -- another transaction may be changing it
-        perform from job_definitions as known where known.id = def.id for share;
-        raise no_data_found;                 -- lets go of the lock, which keeps the scheduler out
-      exception when no_data_found then null;
-      end;
-      is_another := (def.generation, def.removed_at) is distinct from (
-        select (known.generation, known.removed_at) from job_definitions as known where known.id = def.id);
-    end if;
-    if not is_another then
+     );
+  if is_repeat and exists (select from job_definitions as known where known.id = def.id and known.xmax::text <> '0') then
+    begin                                    -- another transaction may be changing it
+      perform from job_definitions as known where known.id = def.id for share;
+      raise no_data_found;                   -- lets go of the lock, which keeps the scheduler out
+    exception when no_data_found then null;
+    end;
+    is_another := (def.generation, def.removed_at) is distinct from (
+      select (known.generation, known.removed_at) from job_definitions as known where known.id = def.id);
+  end if;
+  if not is_another then
+    if is_repeat then
       answer := case when def.removed_at is not null or ends_at <= statement_timestamp()
                        or case when line like 'at %' then substr(line, 4)::timestamptz end <= def.last_tick_at then 'ended'
                      else 'unchanged' end;
@@ -142,7 +145,22 @@ begin
       return next;
       return;
     end if;
-  else
+    if most is null then
+      select (known.generation, known.removed_at) is distinct from (def.generation, def.removed_at) into is_another
+        from job_definitions as known where known.id = def.id for no key update;
+    else
+      begin
+        perform check_schedule_count(in_namespace, most) where def.removed_at is not null;
+        select (known.generation, known.removed_at) is distinct from (def.generation, def.removed_at) into is_another
+          from job_definitions as known where known.id = def.id for no key update;
+        if is_another is distinct from false then
+          raise no_data_found;               -- lets go of the row: see lock_namespace
+        end if;
+      exception when no_data_found then null;
+      end;
+    end if;
+  end if;
+  if is_another is false then
     update job_definitions as known
        set job_type = schedule.job_type, payload = schedule.payload, schedule = line, removed_at = null,
            -- columns: {column} = schedule.{name}{cast}
@@ -157,9 +175,7 @@ begin
            -- end
      where known.id = def.id
     returning last_tick_at into def.last_tick_at;
-    is_another := not found;                 -- a plain INSERT has just replaced the row of a removed schedule
-  end if;
-  if is_another then
+  else                                       -- null: a plain INSERT has just replaced the row of a removed schedule
     return query select * from schedule(schedule.name, schedule.job_type, schedule.payload,
       -- arguments: schedule.{name}
       schedule.cron, schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key, schedule.concurrency_policy,

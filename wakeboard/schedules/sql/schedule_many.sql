@@ -35,6 +35,18 @@ begin
      from unnest(array['at', 'starts_at', 'ends_at']) as key cross join lateral jsonb_array_elements(schedules) as given (options)
     where key = any (keys)
       and options ->> key !~* '^-?infinity$|[t ][0-9:.]+ ?(z|utc|gmt|[+-][0-9]{2}(:?[0-9]{2}){0,2}|[a-z_]+/[a-z_/+-]+)( bc)?$';
+  if jsonb_array_length(schedules) > 1 and (select max_schedules_per_namespace from installation where only_row) is not null then
+    perform lock_namespace(in_namespace)
+       from (select distinct in_namespace
+               from jsonb_array_elements(schedules) as given (value)
+              cross join lateral (select coalesce(value ->> 'name', '') as name) as named
+              cross join lateral (select case when strpos(name, '/') = 0 then 'default' else split_part(name, '/', 1) end as in_namespace,
+                                         substr(name, strpos(name, '/') + 1) as short) as parts
+              where not exists (select from job_definitions as def
+                                 where def.source = 'app' and def.namespace = in_namespace and def.name = short
+                                   and def.removed_at is null)
+              order by in_namespace) as growing;       -- those that may get new ones
+  end if;
   for one in
     with wanted as materialized (
       select wanted.*, case when strpos(wanted.name, '/') = 0 then 'default' else split_part(wanted.name, '/', 1) end as in_namespace,
