@@ -70,6 +70,55 @@ async def test_a_statement_that_waited_acts_on_what_is_there(
     assert await rows(store, STATE) == expected
 
 
+@pytest.mark.parametrize("second", ["schedule", "schedule_many"])
+@pytest.mark.parametrize(
+    ("before", "first", "answer"),
+    [([], DELETE, "created"), ([DELETE], INSERT % "0 9 * * *", "updated"), ([], SECOND["schedule"], "unchanged")],
+)
+async def test_the_answer_says_what_the_call_did_after_its_wait(
+    store: MaintenanceStore, database: str, before: list[str], first: str, second: str, answer: str
+):
+    await left_by(store, INSERT % "0 8 * * *", *before)
+    async with connected(database) as other:
+        async with other.conn.transaction():
+            await rows(other, first)
+            waiting = asyncio.ensure_future(rows(store, SECOND[second]))
+            await until(other, "select 1 from pg_stat_activity where wait_event_type = 'Lock'")
+        assert [said for _, said in await waiting] == [answer]
+
+
+WAITING: Final = "select 1 where (select count(*) from pg_stat_activity where wait_event_type = 'Lock') = {}"
+
+
+async def test_calls_for_many_schedules_do_not_end_each_other(store: MaintenanceStore, database: str):
+    many = [wakeboard.Schedule(name, "ping", {"version": 2}) for name in ("team/a", "team/b")]
+    await wakeboard.schedule_many(store.conn, [wakeboard.Schedule(each.name, "ping") for each in many])
+    await wakeboard.unschedule(store.conn, "team/a")
+    async with connected(database) as first, connected(database) as second, connected(database) as holder:
+        async with holder.conn.transaction():
+            await rows(holder, "select 1 from job_definitions where name = 'b' for update")
+            removing = asyncio.ensure_future(wakeboard.unschedule_all(first.conn, "team/*"))
+            await until(store, WAITING.format(1))
+            await wakeboard.schedule(store.conn, "team/a", "ping")  # the removal does not know it
+            editing = asyncio.ensure_future(wakeboard.schedule_many(second.conn, many))
+            await until(store, WAITING.format(2))
+        assert await removing == 1
+        assert [each.answer for each in await editing] == ["updated", "created"]
+
+
+async def test_a_bound_is_locked_before_the_schedules(store: MaintenanceStore, database: str):
+    await rows(store, "select set_max_schedules(9)")
+    await wakeboard.schedule(store.conn, "team/a", "ping")
+    await wakeboard.unschedule(store.conn, "team/a")
+    async with connected(database) as other:
+        async with store.conn.transaction():
+            await wakeboard.schedule(store.conn, "team/b", "ping")
+            waiting = asyncio.ensure_future(wakeboard.schedule(other.conn, "team/a", "ping", {"version": 2}))
+            await until(store, WAITING.format(1))
+            await wakeboard.schedule(store.conn, "team/a", "ping")
+        assert (await waiting).answer == "updated"
+
+
 async def test_a_removal_removes_also_a_run_that_fails_meanwhile(store: MaintenanceStore, database: str):
     await rows(store, INSERT % "0 8 * * *")
     await rows(store, "insert into job_runs (job_type) values ('ping'), ('ping')")

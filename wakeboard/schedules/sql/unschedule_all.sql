@@ -6,6 +6,7 @@
 
 create or replace function wakeboard.unschedule_all(pattern text)
 returns integer language plpgsql security definer
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set lock_timeout = '2s'
 as $$
 declare
@@ -21,8 +22,9 @@ begin
   exception when lock_not_available then
     perform refuse_locked_schedule(matching);
   end;
-  removed := remove_schedules(array(select id from application_schedules(pattern, '', null)));
-  ended := array(select id from application_schedules(pattern, '', null, ended => true));
+  ended := array(select def.id from job_definitions as def where def.id = any (matching) and def.removed_at is not null
+                    and exists (select from job_runs as run where run.definition_id = def.id and run.status in ('queued', 'failed')));
+  removed := remove_schedules(matching);
   perform cancel_last_runs(ended) where ended <> '{}';
   perform wait_for_standby();
   return removed + cardinality(ended);
