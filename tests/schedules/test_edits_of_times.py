@@ -67,14 +67,19 @@ async def test_the_tick_of_an_unseen_edit_is_of_its_definition(store: Maintenanc
     assert await runs(store, columns="payload") == [{"version": version} for version in range(3)]
 
 
+@pytest.mark.parametrize("first", ["every", "cron"])
 @pytest.mark.parametrize("line", ["at", "every 3s"])
 @pytest.mark.parametrize(
     "change", ["payload = '{\"new\": true}'", "schedule = '0 0 1 1 *'", "suspended = true", "removal"]
 )
 async def test_an_edit_before_a_tick_that_no_scheduler_saw_decides_about_it(
-    store: MaintenanceStore, line: str, change: str
+    store: MaintenanceStore, first: str, line: str, change: str
 ):
-    await add(store, cron=None, every=timedelta(days=300))
+    if first == "cron":  # which has ticks at whole minutes
+        await until(store, "select true where extract(second from clock_timestamp()) between 0.1 and 55")
+        await add(store, cron="* * * * *")
+    else:
+        await add(store, cron=None, every=timedelta(days=300))
     when = at_in(1)
     line, starts = (when, None) if line == "at" else (line, when[3:])
     edit = 'update job_definitions set payload = \'{"is": "right"}\', schedule = %s, starts_at = %s'

@@ -14,6 +14,8 @@ begin
     else jsonb_build_array(timing || jsonb_build_object('since', case
       when former.schedule is null or former.next_run_at > present is not false then present
       when former.schedule ~ '^(at|every) ' and due_tick(former, present) is null then present
+      when former.cron_fields is null and former.schedule !~ '^(at|every) ' and former.next_run_at >= date_trunc('minute', present)
+        then present                       -- a cron expression has ticks at whole minutes
       when until is not null then until
       when former.cron_fields is null then former.next_run_at
       else greatest(former.last_tick_at, former.next_run_at - interval '1 microsecond') end)) end;
