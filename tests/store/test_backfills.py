@@ -184,7 +184,7 @@ def test_a_declaration_that_makes_no_sense_is_refused(admin: SqlClient, argument
 
 def test_a_schedule_without_ticks_or_that_is_removed_or_missing_is_refused(admin: SqlClient) -> None:
     on_demand, removed = admin.define("one"), admin.define("two", **DAILY, removed_at=FIRST)
-    for schedule, problem in ((on_demand, "no cron expression"), (removed, "was removed"), (999, "no such schedule")):
+    for schedule, problem in ((on_demand, "no ticks of its own"), (removed, "was removed"), (999, "no such schedule")):
         with pytest.raises(psycopg.DatabaseError, match=problem):
             declare(admin, schedule, days(2))
 

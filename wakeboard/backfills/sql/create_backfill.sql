@@ -8,7 +8,7 @@
 -- most a minute after now, because clocks differ. The schedule itself runs the ticks that are not due yet. Returns the id of the backfill
 -- and the number of its runs, or null and 0 if no tick is left to run; and how many ticks `plan_backfill` found in each state, such as
 -- {"new": 28, "ran": 3}. Writes an audit row for itself, and none for each run (see Audit). Raises 22023 for a schedule that is removed or
--- has no cron expression.
+-- has no ticks of its own.
 -- Example:
 --   select made.* from wakeboard.job_definitions as def, wakeboard.create_backfill(
 --       def.id, '{2026-01-01 02:00Z, 2026-01-02 02:00Z}', '2026-01-01 00:00Z', '2026-01-03 00:00Z') as made

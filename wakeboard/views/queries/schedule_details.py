@@ -76,7 +76,7 @@ async def _found(
 
 
 def _stored_ticks(row: dict[str, Any], after: datetime, count: int) -> tuple[list[Tick], list[str]]:
-    """The next ticks of a stored schedule; none if it has no cron expression."""
+    """The next ticks of a stored schedule; none if it has none of its own."""
     if row["cron_fields"] is None:
         return [], []
     return next_ticks(ticks_for(row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"]), after, count)
