@@ -169,7 +169,7 @@ def test_secrets_in_the_payload_are_hidden(database: str, board: str):
     }
     (shown,) = page.all("<dt>Payload</dt><dd><code>(.*?)</code>")
     assert shown.startswith('{"api": {"token": "***"}, "text": "xxx')
-    assert shown.endswith("xxx…")
+    assert shown.endswith("xxx...")
     assert page.all("<dt>Expects</dt><dd>(.*?)</dd>") == ["a success within 90s of each tick"]
     assert "1 value of the payload is hidden because of the key." in page.text
 

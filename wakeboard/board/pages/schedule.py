@@ -20,7 +20,7 @@ from wakeboard.schedules.rules.spec_document import document_text, spec_document
 from wakeboard.text.humanize import expectation
 from wakeboard.text.mask_json import mask_json
 from wakeboard.text.object_ids import is_id
-from wakeboard.text.sanitize import one_line
+from wakeboard.text.sanitize import one_line, shortened
 from wakeboard.ticks.compiled_ticks import ticks_for
 from wakeboard.ticks.upcoming_ticks import UpcomingTicks, upcoming_ticks
 from wakeboard.ticks.zones import zone_info
@@ -201,7 +201,7 @@ async def _schedule(request: BoardRequest, schedule_id: int, same_name: list[dic
     starts = _ticks_from(request.query.get("from"), row["time_zone"], found.now)
     ticks, error = _ticks(row, starts)
     payload = mask_json(json.dumps(row["payload"], ensure_ascii=False))
-    shown, expected = one_line(payload.text), row["expect_success_within_s"]
+    expected = row["expect_success_within_s"]
     written, defaults = spec_document({**row, "payload": json.loads(payload.text)})
     model = ScheduleModel(
         found,
@@ -211,7 +211,7 @@ async def _schedule(request: BoardRequest, schedule_id: int, same_name: list[dic
         starts,
         request.query.get("from", ""),
         document_text(row["namespace"], row["name"], written),
-        shown if len(shown) <= _SHOWN_PAYLOAD else f"{shown[:_SHOWN_PAYLOAD]}…",
+        shortened(one_line(payload.text), _SHOWN_PAYLOAD),
         payload.masked,
         None if expected is None else expectation(expected, row["alert_after_missed"]),
         yaml_text(defaults),
