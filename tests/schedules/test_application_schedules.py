@@ -91,7 +91,7 @@ async def test_the_second_of_two_callers_of_one_name_waits_for_the_first(store: 
             with pytest.raises(Locked, match=sentence):
                 await add(store)
             many = [wakeboard.Schedule(f"team/{name}", "ping", cron=yearly()) for name in ("z", "a", "0", "b")]
-            with pytest.raises(Locked, match=sentence):  # nobody sees the row of the one that is being created
+            with pytest.raises(Locked, match=sentence):  # no statement sees the row of the one that is being created
                 await wakeboard.schedule_many(store.conn, many)
             assert [each.name for each in await wakeboard.list_schedules(store.conn, "team/*")] == ["team/b"]
         assert (await add(store)).answer == "unchanged"
